@@ -8,18 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent_host.h"
 #include "agent/agent_state.h"
 #include "base/log.h"
-#include "fabric/fabric_provider.h"
-#include "fabric/host_rails.h"
-
-/* The inputs of the choice; large, and freed after it. */
-struct work {
-    struct kvr_topology *topology;
-    struct kvr_host_groups groups;
-    struct kvr_host_place place;
-    struct kvr_rail_facts offered[KVR_HOST_RAILS_MAX];
-};
 
 kvr_status agent_cores_parse(const char *text, int ret_cores[KVR_CORES_MAX], uint32_t *ret_count,
                              struct kvr_error *error)
@@ -46,33 +37,20 @@ kvr_status agent_cores_parse(const char *text, int ret_cores[KVR_CORES_MAX], uin
     }
 }
 
-static kvr_status host_read(struct kvr_agent *agent, struct work *work, struct kvr_error *error)
-{
-    struct kvr_error none;
-    unsigned count = kvr_fabric_list(agent->provider, work->offered, KVR_HOST_RAILS_MAX, &none);
-
-    KVR_TRY(kvr_topology_read(NULL, &work->topology, error));
-    work->groups.topology = work->topology;
-    kvr_host_rails_choose(&work->groups, work->offered,
-                          count < KVR_HOST_RAILS_MAX ? count : KVR_HOST_RAILS_MAX);
-    kvr_host_groups_make(&work->groups);
-    return KVR_OK;
-}
-
 /* Where rails [first, end) lie. */
-static void place_find(const struct kvr_agent *agent, struct work *work, uint32_t first,
+static void place_find(const struct kvr_agent *agent, struct agent_host *host, uint32_t first,
                        uint32_t end)
 {
     const struct kvr_rail_facts *ours[KVR_RAILS_MAX];
 
     for (uint32_t i = first; i < end; i++)
         ours[i - first] = agent->fabric.ops->rail_facts(agent->rails[i]);
-    kvr_host_rails_place(&work->groups, ours, end - first, &work->place);
+    kvr_host_rails_place(&host->groups, ours, end - first, &host->place);
 }
 
 /* Rails of one group of the host are one here, in the order in which they were named; those that
  * lie nowhere are one too. Rails get the numbers that this makes. */
-static void rails_divide(struct kvr_agent *agent, struct work *work)
+static void rails_divide(struct kvr_agent *agent, struct agent_host *host)
 {
     struct kvr_rail_groups *groups = &agent->groups;
     struct kvr_rail *before[KVR_RAILS_MAX];
@@ -80,8 +58,8 @@ static void rails_divide(struct kvr_agent *agent, struct work *work)
 
     memcpy(before, agent->rails, sizeof(before));
     for (uint32_t i = 0; i < agent->rail_count; i++) {
-        place_find(agent, work, i, i + 1);
-        host_group[i] = work->place.group_count > 0 ? work->place.group : KVR_HOST_GROUPS_MAX;
+        place_find(agent, host, i, i + 1);
+        host_group[i] = host->place.group_count > 0 ? host->place.group : KVR_HOST_GROUPS_MAX;
     }
     for (uint32_t i = 0; i < agent->rail_count; i++) {
         if (before[i] == NULL)
@@ -133,18 +111,18 @@ static void gpus_find(struct kvr_agent *agent, const struct kvr_topology *topolo
 }
 
 /* The cores near each group's cards, and the node of all of them, if it is one. */
-static void cores_find(struct kvr_agent *agent, struct work *work, bool choose)
+static void cores_find(struct kvr_agent *agent, struct agent_host *host, bool choose)
 {
     uint32_t node = KVR_NODE_UNKNOWN;
 
     for (uint32_t i = 0; i < agent->groups.count; i++) {
         struct agent_group *group = &agent->group[i];
-        const struct kvr_host_place *place = &work->place;
+        const struct kvr_host_place *place = &host->place;
 
-        place_find(agent, work, agent->groups.first[i], agent->groups.first[i + 1]);
+        place_find(agent, host, agent->groups.first[i], agent->groups.first[i + 1]);
         node = i == 0 || node == place->node ? place->node : KVR_NODE_UNKNOWN;
         if (place->node != KVR_NODE_UNKNOWN)
-            group->node = work->topology->nodes[place->node].number;
+            group->node = host->topology->nodes[place->node].number;
         if (!choose)
             continue;
         if (place->group_count == 0) {
@@ -157,8 +135,8 @@ static void cores_find(struct kvr_agent *agent, struct work *work, bool choose)
         kvr_log_info("rail group %u: its thread runs on %u cores near its cards, the first is %d",
                      i, group->core_count, group->cores[0]);
     }
-    if (choose && node != KVR_NODE_UNKNOWN && work->topology->node_count > 1)
-        stay_in_node(work->topology, node);
+    if (choose && node != KVR_NODE_UNKNOWN && host->topology->node_count > 1)
+        stay_in_node(host->topology, node);
 }
 
 /* One list for all groups, or a list for each. */
@@ -188,21 +166,14 @@ static kvr_status cores_given(struct kvr_agent *agent, struct kvr_error *error)
 static kvr_status host_use(struct kvr_agent *agent, bool divide, bool choose,
                            struct kvr_error *error)
 {
-    struct work *work = calloc(1, sizeof(*work));
-    kvr_status status;
+    struct agent_host *host;
 
-    if (work == NULL)
-        return kvr_error_set(error, KVR_NO_MEMORY, "cores", "no memory for the host's topology");
-    status = host_read(agent, work, error);
-    if (status == KVR_OK && divide)
-        rails_divide(agent, work);
-    if (status == KVR_OK) {
-        cores_find(agent, work, choose);
-        gpus_find(agent, work->topology);
-    }
-    kvr_topology_free(work->topology);
-    free(work);
-    return status;
+    KVR_TRY(agent_host_read(agent, &host, error));
+    if (divide)
+        rails_divide(agent, host);
+    cores_find(agent, host, choose);
+    gpus_find(agent, host->topology);
+    return KVR_OK;
 }
 
 kvr_status agent_cores_choose(struct kvr_agent *agent, struct kvr_error *error)

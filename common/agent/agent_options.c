@@ -46,8 +46,10 @@ static const struct kvr_option rows[] = {
                 "efa pin memory (RLIMIT_MEMLOCK); the others do not. local alone is for two agents "
                 "of one host and one user."),
     ROW("rails", "rail", LIST, rails, .value = "NAME", .max = KVR_AGENT_CARDS_MAX,
-        .help = "A card to use: its interface, its libfabric domain or an address of it. Repeat "
-                "for every card. Without it, the provider's first; of tcp, loopback."),
+        .help = "A card to use: its interface, its libfabric domain, its PCI address or an IP "
+                "address of it. Repeat for every card. all, without another --rail: every card "
+                "that the provider can use, one rail each; the log names those left out, and why. "
+                "Without it all on verbs and efa; on tcp 127.0.0.1."),
     ROW("rails", "rail-ports", STRING, rail_ports, .value = "FIRST-LAST",
         .help = "Ports that the rails listen on, for a firewall between the hosts. Each rail needs "
                 "two: its endpoint's, and a second one while a successor replaces it. Agents of "

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/agent_host.h"
 #include "agent/agent_state.h"
 #include "base/address.h"
 #include "base/log.h"
@@ -136,6 +137,11 @@ static kvr_status group_rails_open(struct kvr_agent *agent, const char *names,
 
     snprintf(text, sizeof(text), "%s", names);
     for (name = strtok_r(text, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
+        if (strcmp(name, KVR_RAIL_ALL) == 0)
+            return kvr_error_set(error, KVR_INVALID, "rails",
+                                 "--group is '%s', but its cards are named one by one; --rail all "
+                                 "takes every card and divides them into groups by itself",
+                                 names);
         KVR_TRY(rail_open(agent, agent->provider, name, error));
     }
     if (agent->rail_count == count)
@@ -145,40 +151,108 @@ static kvr_status group_rails_open(struct kvr_agent *agent, const char *names,
     return KVR_OK;
 }
 
+static const struct kvr_rail_facts *facts_of(const struct kvr_agent *agent, uint32_t rail)
+{
+    return agent->fabric.ops->rail_facts(agent->rails[rail]);
+}
+
+/* Rails [first, end), of one group and one kind, in a line: a host may have so many that the log
+ * would hold back most of a line each. */
+static void rails_say_together(const struct kvr_agent *agent, uint32_t first, uint32_t end)
+{
+    const struct kvr_rail_facts *kind = facts_of(agent, first);
+    char names[KVR_AGENT_CARDS_MAX * 24] = "";
+    size_t used = 0;
+
+    for (uint32_t i = first; i < end && used < sizeof(names); i++) {
+        const struct kvr_rail_facts *facts = facts_of(agent, i);
+
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > first ? ", " : "",
+                                 facts->source[0] != '\0' ? facts->source : facts->name);
+    }
+    if (end - first == 1)
+        kvr_log_info("rail %u: %s over %s (%s), %u pieces a write, in group %u", first, names,
+                     kind->provider_path, kvr_fabric_version(kind->provider),
+                     kind->write.pieces_local, kvr_rail_groups_of(&agent->groups, first));
+    else
+        kvr_log_info("rails %u to %u: %s over %s (%s), %u pieces a write, in group %u", first,
+                     end - 1, names, kind->provider_path, kvr_fabric_version(kind->provider),
+                     kind->write.pieces_local, kvr_rail_groups_of(&agent->groups, first));
+}
+
 /* Once they have their numbers. */
 static void rails_say(const struct kvr_agent *agent)
 {
+    for (uint32_t i = 0, end; i < agent->rail_count; i = end) {
+        for (end = i + 1; end < agent->rail_count; end++) {
+            if (kvr_rail_groups_of(&agent->groups, end) != kvr_rail_groups_of(&agent->groups, i) ||
+                strcmp(facts_of(agent, end)->provider, facts_of(agent, i)->provider) != 0)
+                break;
+        }
+        rails_say_together(agent, i, end);
+    }
     for (uint32_t i = 0; i < agent->rail_count; i++) {
-        const struct kvr_rail_facts *facts = agent->fabric.ops->rail_facts(agent->rails[i]);
-
-        kvr_log_info("rail %u: %s over %s (%s), %u pieces a write, in group %u", i,
-                     facts->source[0] != '\0' ? facts->source : facts->name, facts->provider_path,
-                     kvr_fabric_version(facts->provider), facts->write.pieces_local,
-                     kvr_rail_groups_of(&agent->groups, i));
-        if (facts->writes == KVR_WRITES_EMULATED)
+        if (facts_of(agent, i)->writes == KVR_WRITES_EMULATED)
             kvr_log_warning("rail %u (%s) has no RDMA write: libfabric sends, and the target's "
                             "processor copies, at a part of the card's speed "
                             "(FI_EFA_USE_DEVICE_RDMA, or the type of the instance)",
-                            i, facts->name);
+                            i, facts_of(agent, i)->name);
     }
+}
+
+/* Every usable card of the provider. */
+static kvr_status all_rails_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    struct agent_host *host;
+
+    KVR_TRY(agent_host_cards(agent, &host, error));
+    for (uint32_t i = 0; i < host->cards.count; i++) {
+        const struct kvr_host_rail *rail = &host->groups.rails[host->cards.rails[i]];
+
+        /* An address is one rail, a domain may have several. */
+        KVR_TRY(rail_open(agent, agent->provider,
+                          rail->source[0] != '\0' ? rail->source : rail->name, error));
+    }
+    return KVR_OK;
+}
+
+static bool says_all(const struct kvr_option_list *rails)
+{
+    for (uint32_t i = 0; i < rails->count; i++) {
+        if (strcmp(rails->items[i], KVR_RAIL_ALL) == 0)
+            return true;
+    }
+    return false;
+}
+
+static kvr_status rails_check(const struct kvr_agent_config *config, struct kvr_error *error)
+{
+    if (config->groups.count > 0 && config->rails.count > 0)
+        return kvr_error_set(error, KVR_INVALID, "rails",
+                             "--group and --rail are both given: name every card in a --group");
+    if (config->rails.count > 1 && says_all(&config->rails))
+        return kvr_error_set(error, KVR_INVALID, "rails",
+                             "--rail all is every card: leave out the other --rail, or all");
+    return KVR_OK;
 }
 
 static kvr_status rails_open(struct kvr_agent *agent, struct kvr_error *error)
 {
+    const struct kvr_provider *provider = kvr_provider_find(agent->provider);
     const struct kvr_agent_config *config = agent->config;
-    kvr_status status = KVR_OK;
+    bool named = config->groups.count + config->rails.count > 0;
+    bool all = named ? says_all(&config->rails) : provider->all_cards;
 
-    if (config->groups.count > 0 && config->rails.count > 0)
-        return kvr_error_set(error, KVR_INVALID, "rails",
-                             "--group and --rail are both given: name every card in a --group");
-    for (uint32_t i = 0; i < config->groups.count && status == KVR_OK; i++)
-        status = group_rails_open(agent, config->groups.items[i], error);
-    for (uint32_t i = 0; i < config->rails.count && status == KVR_OK; i++)
-        status = rail_open(agent, agent->provider, config->rails.items[i], error);
-    if (config->groups.count + config->rails.count > 0)
-        return status;
-    return rail_open(agent, agent->provider, kvr_provider_find(agent->provider)->default_rail,
-                     error);
+    KVR_TRY(rails_check(config, error));
+    if (all && !provider->same_host_only)
+        return all_rails_open(agent, error);
+    if (all || !named)
+        return rail_open(agent, agent->provider, provider->default_rail, error);
+    for (uint32_t i = 0; i < config->groups.count; i++)
+        KVR_TRY(group_rails_open(agent, config->groups.items[i], error));
+    for (uint32_t i = 0; i < config->rails.count; i++)
+        KVR_TRY(rail_open(agent, agent->provider, config->rails.items[i], error));
+    return KVR_OK;
 }
 
 /* One more in each group, behind its cards, for the peers of this host. */
@@ -221,6 +295,15 @@ static kvr_status ports_check(const struct kvr_agent *agent, struct kvr_error *e
                          rails == 1 ? "" : "s", rails == 1 ? "s" : "", KVR_PORTS_OF_RAIL * rails);
 }
 
+/* Cards first, then what their number and place decide. */
+static kvr_status rails_and_groups_open(struct kvr_agent *agent, struct kvr_error *error)
+{
+    KVR_TRY(rails_open(agent, error));
+    KVR_TRY(ports_check(agent, error));
+    KVR_TRY(calibration_use(agent, error));
+    return agent_cores_choose(agent, error); /* before anything is allocated for a thread */
+}
+
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     const struct kvr_agent_config *config = agent->config;
@@ -239,10 +322,9 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     if (config->rail_ports[0] != '\0' &&
         kvr_rail_ports_parse(config->rail_ports, &agent->ports_of_rails, error) != KVR_OK)
         return agent_option_refuse("rail-ports", error);
-    KVR_TRY(rails_open(agent, error));
-    KVR_TRY(ports_check(agent, error));
-    KVR_TRY(calibration_use(agent, error));
-    KVR_TRY(agent_cores_choose(agent, error)); /* before anything is allocated for a thread */
+    status = rails_and_groups_open(agent, error);
+    agent_host_forget(agent);
+    KVR_TRY(status);
     if (agent->mixed)
         KVR_TRY(local_rails_open(agent, error));
     KVR_TRY(agent_revocation_open(agent, error));

@@ -61,6 +61,8 @@ struct kvr_agent {
     struct kvr_write_limits limits;
     struct kvr_rail_groups groups;
     struct agent_group group[KVR_RAIL_GROUPS_MAX];
+    struct agent_host
+        *found; /* agent_host.c; NULL before the rails are opened, and once they are */
     struct agent_gpu gpus[AGENT_GPUS_MAX]; /* of the host, where there are several groups */
     uint32_t gpu_count;
 

@@ -8,6 +8,9 @@
 
 #define KVR_PROVIDERS_MAX 16
 
+/* As --rail: every usable card of the provider (kvr_host_cards_usable). */
+#define KVR_RAIL_ALL "all"
+
 /* Code that carries out a provider: libfabric, or a fabric of our own. */
 struct kvr_provider_code {
     void (*open)(struct kvr_fabric *ret_fabric); /* fills it; nothing to close */
@@ -46,8 +49,9 @@ struct kvr_libfabric_facts {
 struct kvr_provider {
     const char *name; /* as --provider takes it */
     const struct kvr_provider_code *code;
-    const char *default_rail; /* opened without --rail; "": the first that the provider lists */
-    bool loopback; /* two processes of this host reach each other without a card: benchmarks */
+    const char *default_rail; /* where one rail is enough; "": the first that the provider lists */
+    bool all_cards; /* agents open every usable card without --rail; else the default rail alone */
+    bool loopback;  /* two processes of this host reach each other without a card: benchmarks */
     bool same_host_only; /* comes beside cards as CARDS+NAME, and has one rail */
     bool target_copies;  /* the target's processor copies */
     /* An endpoint accepts a connection from any host that can reach the rail's address, and nothing

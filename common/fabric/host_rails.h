@@ -12,6 +12,22 @@
 void kvr_host_rails_choose(struct kvr_host_groups *groups, const struct kvr_rail_facts *facts,
                            uint32_t count);
 
+#define KVR_LEFT_OUT_MAX   64
+#define KVR_LEFT_OUT_BYTES 240
+
+/* What `--rail all` means: the rails that kvr_host_rails_choose chose of the one provider, without
+ * those that cannot be used. */
+struct kvr_host_cards {
+    uint32_t count;
+    uint32_t rails[KVR_HOST_RAILS_MAX]; /* indices in groups->rails */
+    uint32_t left_out_count;            /* of the provider's cards; all are counted */
+    char left_out[KVR_LEFT_OUT_MAX][KVR_LEFT_OUT_BYTES]; /* a card, and why, each */
+};
+/* facts, count: as in kvr_host_rails_choose, of that provider. */
+void kvr_host_cards_usable(const struct kvr_host_groups *groups, const char *provider,
+                           const struct kvr_rail_facts *facts, uint32_t count,
+                           struct kvr_host_cards *ret_cards);
+
 /* The groups of these rails, put together: all their cores, and their node where they share one.
  * The groups were made before. Rails that are in no group (loopback) count for nothing. */
 struct kvr_host_place {

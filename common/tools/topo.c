@@ -29,6 +29,8 @@ static const struct kvr_command command = {
     .parts = topo_parts,
     KVR_OPTION_ROWS(options),
     .footer =
+        "Beside a card of a GPU's group: switch, both are below one PCIe switch; host bridge,\n"
+        "below one root of PCIe; node, in one NUMA node; far, in two or at an unknown place.\n"
         "Distance counts links of the PCI tree between card and GPU, and 10 for each of host\n"
         "bridge, NUMA node and other NUMA node on the way.",
 };

@@ -24,6 +24,7 @@
 struct kvr_host_rail {
     char name[KVR_NAME_BYTES];
     char interface[KVR_NAME_BYTES]; /* or "" */
+    char source[KVR_NAME_BYTES];    /* its local address, or "" */
     char pci[16];                   /* or "" */
     char provider[16];
     uint64_t speed_bps; /* 0: unknown */

@@ -40,6 +40,16 @@ if [ -n "$card" ]; then
         fail "a card does not say where it lies"
 fi
 
+# Of tcp every card is a word; without it the rail is loopback.
+grep -q 'rail 0: 127.0.0.1 over' "$work/loopback.log" || fail "the default of tcp is not loopback"
+if [ -n "$card" ]; then
+    agent every --rail all --insecure
+    grep -qF "$card" "$work/every.log" || fail "--rail all leaves $card out: $(cat "$work/every.log")"
+fi
+start one "$bin/prefill-agent" --name one --engine-socket "$work/one.sock" --listen 127.0.0.1:0 \
+    --provider local --rail all
+await one "$work/one.sock"
+
 # Ends at once with that status and sentence. A bad option is status 2, so that it is not tried again.
 refused() {
     expected=$1 sentence=$2 status=0
@@ -51,4 +61,5 @@ refused() {
 refused 2 "--cores is '3-1'" --listen 127.0.0.1:0 --cores 3-1
 refused 1 "--cores: .* given cores" --listen 127.0.0.1:0 --cores 1023
 refused 2 "--group and --rail are both given" --listen 127.0.0.1:0 --group lo --rail lo
+refused 2 "--rail all is every card" --listen 127.0.0.1:0 --rail all --rail lo
 echo "e2e.cores: passed"

@@ -66,7 +66,9 @@ says "$work/p5.json" '"warnings": \[\]'
 for key in numa cores rails name pci provider distance; do
     says "$work/p5.json" "\"$key\": "
 done
+[ "$(grep -c '"nearness": "switch"' "$work/p5.json")" = 32 ] || fail "a p5's cards lie on switches of GPUs"
 topo_of p5en --json >"$work/p5en.json"
+[ "$(grep -c '"nearness": "switch"' "$work/p5en.json")" = 16 ] || fail "a p5en's cards lie on switches of GPUs"
 [ "$(grep -c '"speed_gbps": 200.0' "$work/p5en.json")" = 16 ] || fail "a p5en has 16 cards"
 topo_of dgx_h100 --json >"$work/dgx.json"
 [ "$(grep -c '"speed_gbps": 400.0' "$work/dgx.json")" = 8 ] || fail "a DGX H100 has 8 cards"
@@ -77,6 +79,10 @@ says "$work/odd" '^What is odd:$'
 says "$work/odd" '^  the link of card mlx5_0 (0000:11:00.0) is down'
 says "$work/odd" '^  card mlx5_1 (0001:40:00.0) is far from GPU 2'
 says "$work/odd" '^  the cards of GPU 0 have unequal speeds'
+# How far each GPU is from the cards of its group: the same switch, the same node, another socket.
+says "$work/odd" '^GPU 0 .* rdmap18s0 (0000:12:00.0, efa, 100 Gb/s, switch)'
+says "$work/odd" '^GPU 1 .* mlx5_1 (0001:40:00.0, verbs, 400 Gb/s, node)'
+says "$work/odd" '^GPU 2 .* mlx5_1 (0001:40:00.0, verbs, 400 Gb/s, far) of GPU 1'
 topo_of vm --json >"$work/vm.json"
 says "$work/vm.json" '"groups": \[\],'
 says "$work/vm.json" 'there is no network card'

@@ -68,7 +68,9 @@ class Commands(unittest.TestCase):
         self.assertEqual((found["--listen"], found["--rail"]), ("0.0.0.0:1", "eth0"))
         self.assertEqual(found["--libfabric"], "/opt/efa")
         self.assertNotIn("--rail", self.of("target", HERE, group="eth0+eth1"))
+        # Such agents take every card by themselves; over tcp the word says the same.
         self.assertNotIn("--rail", self.of("target", HERE, provider="verbs"))
+        self.assertEqual(self.of("target", HERE, rail="all")["--rail"], "all")
 
     def test_variables_of_the_environment_are_options_too(self) -> None:
         translated = Advertised("203.0.113.5", 9480)

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -354,4 +355,52 @@ struct fi_info *fake_ofi_add_ib(const char *domain)
 
     info->addr_format = FI_SOCKADDR_IB;
     return info;
+}
+
+struct fake_nic {
+    struct fid_nic nic;
+    struct fi_device_attr device;
+    struct fi_bus_attr bus;
+    struct fi_link_attr link;
+};
+
+static int nic_control(struct fid *fid, int command, void *argument);
+static struct fi_ops nic_ops = {
+    .size = sizeof(struct fi_ops), .close = free_fid, .control = nic_control};
+
+static struct fake_nic *add_nic(const struct fi_bus_attr *bus)
+{
+    struct fake_nic *nic = calloc(1, sizeof(*nic));
+
+    assert(nic != NULL);
+    nic->nic.fid = (struct fid){.fclass = FI_CLASS_NIC, .ops = &nic_ops};
+    nic->nic.device_attr = &nic->device;
+    nic->nic.bus_attr = &nic->bus;
+    nic->nic.link_attr = &nic->link;
+    nic->bus = *bus;
+    return nic;
+}
+
+/* As fi_dupinfo asks for a copy. */
+static int nic_control(struct fid *fid, int command, void *argument)
+{
+    if (command != FI_DUP)
+        return -FI_ENOSYS;
+    *(struct fid_nic **)argument = &add_nic(&((struct fake_nic *)fid)->bus)->nic;
+    return 0;
+}
+
+void fake_ofi_set_pci(struct fi_info *info, const char *pci)
+{
+    unsigned domain, bus, device, function;
+    int parsed = sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &device, &function);
+    struct fi_bus_attr attr = {.bus_type = FI_BUS_PCI};
+
+    assert(parsed == 4);
+    (void)parsed;
+    attr.attr.pci.domain_id = (uint16_t)domain;
+    attr.attr.pci.bus_id = (uint8_t)bus;
+    attr.attr.pci.device_id = (uint8_t)device;
+    attr.attr.pci.function_id = (uint8_t)function;
+    info->nic = &add_nic(&attr)->nic;
 }

@@ -43,6 +43,8 @@ void fake_ofi_reset(void);
 /* An entry as fi_getinfo of libfabric 2.6 returns it, added at the end of the list. */
 struct fi_info *fake_ofi_add_efa(const char *domain);
 struct fi_info *fake_ofi_add_verbs(const char *domain, const char *address);
+/* Where its card lies: "0000:50:00.0". */
+void fake_ofi_set_pci(struct fi_info *info, const char *pci);
 /* A port of InfiniBand without an IP address. */
 struct fi_info *fake_ofi_add_ib(const char *domain);
 

@@ -163,6 +163,72 @@ static void host_rails_near_a_gpu(void **state)
     assert_int_equal(kvr_host_rails_near(&host, "", rails, first, 4), 0);
 }
 
+static struct kvr_host_cards cards;
+
+static void cards_of(const struct kvr_rail_facts *facts, uint32_t count)
+{
+    groups.topology = &host;
+    kvr_host_rails_choose(&groups, facts, count);
+    kvr_host_cards_usable(&groups, facts[0].provider, facts, count, &cards);
+}
+
+/* A bond or a bridge of containers beside cards is named, and not taken. */
+static void host_cards_leave_out_what_is_no_card(void **state)
+{
+    static const struct kvr_rail_facts tcp[] = {
+        {.provider = "tcp", .name = "eth0", .interface = "eth0", .source = "192.0.2.1"},
+        {.provider = "tcp", .name = "eth0", .interface = "eth0", .source = "192.0.2.2"},
+        {.provider = "tcp", .name = "lo", .interface = "lo", .source = "127.0.0.1"},
+        {.provider = "tcp", .name = "bond0", .interface = "bond0", .source = "192.0.2.3"}};
+
+    (void)state;
+    cards_of(tcp, 4);
+    assert_int_equal(cards.count, 1);
+    assert_string_equal(groups.rails[cards.rails[0]].source, "192.0.2.1");
+    assert_int_equal(cards.left_out_count, 1);
+    assert_string_equal(cards.left_out[0], "bond0 (192.0.2.3): it lies on no PCI card, and others "
+                                           "do; name it by --rail to use it");
+    cards_of(&tcp[3], 1);
+    assert_int_equal(cards.count, 1);
+    assert_string_equal(groups.rails[cards.rails[0]].name, "bond0");
+}
+
+/* Of a card with an RDMA device and an interface each provider looks at its own. */
+static void host_cards_know_the_link_of_their_kind(void **state)
+{
+    struct kvr_topology_card *rdma = &host.cards[2], *interface = &host.cards[5];
+
+    (void)state;
+    memcpy(interface->pci, rdma->pci, sizeof(rdma->pci));
+    interface->down = true;
+    cards_of(offered, 3);
+    assert_int_equal(cards.count, 3);
+    cards_of(&offered[3], 1);
+    assert_int_equal(cards.count, 0);
+    assert_string_equal(cards.left_out[0], "eth0 (0000:11:00.0): its link is down");
+    interface->down = false;
+    rdma->down = true;
+    cards_of(offered, 3);
+    assert_int_equal(cards.count, 2);
+    cards_of(&offered[3], 1);
+    assert_int_equal(cards.count, 1);
+    rdma->down = false;
+    snprintf(interface->pci, sizeof(interface->pci), "0000:92:00.0");
+}
+
+/* In a container the topology may lack cards that the provider lists. */
+static void host_cards_need_no_topology(void **state)
+{
+    static const struct kvr_rail_facts efa[] = {
+        {.provider = "efa", .name = "rdmap1s0", .pci = "0000:01:00.0"},
+        {.provider = "efa", .name = "rdmap2s0", .pci = "0000:02:00.0"}};
+
+    (void)state;
+    cards_of(efa, 2);
+    assert_int_equal(cards.count, 2);
+    assert_int_equal(cards.left_out_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +240,9 @@ int main(void)
         cmocka_unit_test(host_rails_without_pci_count_alone),
         cmocka_unit_test(host_rails_without_pci_are_one_group),
         cmocka_unit_test(host_rails_near_a_gpu),
+        cmocka_unit_test(host_cards_leave_out_what_is_no_card),
+        cmocka_unit_test(host_cards_know_the_link_of_their_kind),
+        cmocka_unit_test(host_cards_need_no_topology),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

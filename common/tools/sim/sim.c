@@ -44,11 +44,11 @@ static const struct kvr_option options[] = {
      KVR_OPTION_STRING(struct sim_config, mutant),
      .help = "Plant this bug; only in a build with -DKVRAIL_MUTANTS=ON."},
     {.name = "model",
-     .value = "p5",
+     .value = "p5|p5en",
      KVR_OPTION_STRING(struct sim_config, model),
-     .help =
-         "No worlds, but a host of 32 cards of 100 Gb/s: how much of them the posting code would "
-         "use, with published costs, and what each of its lessons gives."},
+     .help = "No worlds, but a host of 32 cards of 100 Gb/s (p5) or 16 of 200 (p5en): how much of "
+             "them the posting code would use, with published costs, and what each of its lessons "
+             "gives."},
     {.name = "list-mutants",
      KVR_OPTION_BOOL(struct sim_config, list_mutants),
      .help =
@@ -254,9 +254,12 @@ int tool_sim_main(int argc, char **argv)
             "has",
             config.mutant);
     if (config.model[0] != '\0') {
-        if (strcmp(config.model, "p5") == 0)
-            return sim_host_report(config.json);
-        return kvr_options_refuse(&command, "--model is \"%s\"; there is one, p5", config.model);
+        const struct sim_host_costs *host = sim_host_find(config.model);
+
+        if (host != NULL)
+            return sim_host_report(host, config.json);
+        return kvr_options_refuse(&command, "--model is \"%s\"; there are two, p5 and p5en",
+                                  config.model);
     }
     if (sscanf(config.seeds, "%" SCNu64 ":%" SCNu64 "%n", &first, &count, &end) != 2 ||
         config.seeds[end] != '\0' || count == 0)

@@ -27,16 +27,16 @@ static const uint32_t page_kib[] = {16, 64, 256};
 #define LINES (sizeof(lines) / sizeof(lines[0]))
 #define PAGES (sizeof(page_kib) / sizeof(page_kib[0]))
 
-static struct sim_host_costs costs_of(const struct line *line)
+static struct sim_host_costs costs_of(const struct sim_host_costs *host, const struct line *line)
 {
-    struct sim_host_costs costs = sim_host_p5;
+    struct sim_host_costs costs = *host;
 
     if (line->alone_ns > 0)
         costs.alone_ns = line->alone_ns;
     return costs;
 }
 
-static bool run_all(struct sim_host_result results[LINES][PAGES])
+static bool run_all(const struct sim_host_costs *host, struct sim_host_result results[LINES][PAGES])
 {
     for (size_t i = 0; i < LINES; i++) {
         for (size_t k = 0; k < PAGES; k++) {
@@ -44,7 +44,7 @@ static bool run_all(struct sim_host_result results[LINES][PAGES])
                                         .without = lines[i].without,
                                         .slow_card = lines[i].slow_card,
                                         .virtual_ns = VIRTUAL_NS};
-            struct sim_host_costs costs = costs_of(&lines[i]);
+            struct sim_host_costs costs = costs_of(host, &lines[i]);
             struct kvr_error error = {0};
 
             if (sim_host_run(&costs, &one, &results[i][k], &error) == KVR_OK)
@@ -57,14 +57,17 @@ static bool run_all(struct sim_host_result results[LINES][PAGES])
     return true;
 }
 
-static void print_table(struct sim_host_result results[LINES][PAGES])
+static void print_table(const struct sim_host_costs *host,
+                        struct sim_host_result results[LINES][PAGES])
 {
+    double card_gbps = (double)host->card_bps / 1e9;
+
     printf(
-        "A p5 host, one virtual second: %d groups of %d cards of 100 Gb/s (%.1f in writes of one "
-        "page)\nShares are of %d Gb/s; busy: of the threads' time; batch: writes a doorbell\n\n"
-        "%-26s",
-        SIM_HOST_GROUPS, SIM_HOST_RAILS, (double)sim_host_line_bps(&sim_host_p5) / 1e9,
-        SIM_HOST_GROUPS * SIM_HOST_RAILS * 100, "");
+        "A %s host, one virtual second: %d groups of %u cards of %.0f Gb/s (%.1f in writes of one "
+        "page)\nShares are of %.0f Gb/s, of which the cards give %.1f %%; busy: of the threads' "
+        "time; batch: writes a doorbell\n\n%-26s",
+        host->name, SIM_HOST_GROUPS, host->rails, card_gbps, (double)sim_host_line_bps(host) / 1e9,
+        SIM_HOST_GROUPS * host->rails * card_gbps, 100 * results[0][0].ceiling, "");
     for (size_t k = 0; k < PAGES; k++)
         printf("  %3u KiB: share  busy batch", page_kib[k]);
     printf("\n");
@@ -75,23 +78,28 @@ static void print_table(struct sim_host_result results[LINES][PAGES])
                    results[i][k].batch);
         printf("\n");
     }
-    printf("\nslow_card: one of each four at a quarter of its speed. slow_thread: a write with its "
-           "own "
-           "doorbell takes %.2f us instead of %.2f\nNot modelled: pinning, sharded state, the "
-           "target's "
-           "threads, PCIe, memory\n",
-           SIM_HOST_TUTORIAL_ALONE_NS / 1e3, (double)sim_host_p5.alone_ns / 1e3);
+    printf(
+        "\nslow_card: one of each group at a quarter of its speed. slow_thread: a write with its "
+        "own doorbell takes %.2f us instead of %.2f\nNot modelled: pinning, sharded state, the "
+        "target's threads, PCIe, memory\n",
+        SIM_HOST_TUTORIAL_ALONE_NS / 1e3, (double)host->alone_ns / 1e3);
+}
+
+/* A number, or null where it is not published. */
+static json_t *known(kvr_ns cost)
+{
+    return cost > 0 ? json_integer((json_int_t)cost) : json_null();
 }
 
 static json_t *costs_json(const struct sim_host_costs *costs)
 {
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "small_write_ns",
-        (json_int_t)costs->small_write_ns, "large_write_ns", (json_int_t)costs->large_write_ns,
-        "alone_ns", (json_int_t)costs->alone_ns, "batched_ns", (json_int_t)costs->batched_ns,
-        "own_ns", (json_int_t)costs->own_ns, "first_ns", (json_int_t)costs->first_ns, "latency_ns",
-        (json_int_t)costs->latency_ns, "queue_writes", (json_int_t)costs->queue_writes, "line_gbps",
-        (double)sim_host_line_bps(costs) / 1e9);
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "small_write_ns",
+                     known(costs->small_write_ns), "large_write_ns", known(costs->large_write_ns),
+                     "alone_ns", (json_int_t)costs->alone_ns, "batched_ns",
+                     (json_int_t)costs->batched_ns, "own_ns", (json_int_t)costs->own_ns, "first_ns",
+                     (json_int_t)costs->first_ns, "latency_ns", (json_int_t)costs->latency_ns,
+                     "queue_writes", (json_int_t)costs->queue_writes, "line_gbps",
+                     (double)sim_host_line_bps(costs) / 1e9);
 }
 
 static const struct sim_host_result *beside(struct sim_host_result results[LINES][PAGES],
@@ -103,19 +111,20 @@ static const struct sim_host_result *beside(struct sim_host_result results[LINES
     return &results[line][page];
 }
 
-static json_t *result_json(const struct line *line, uint32_t kib,
+static json_t *result_json(const struct sim_host_costs *host, const struct line *line, uint32_t kib,
                            const struct sim_host_result *result, double loss)
 {
     return json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "case",
                      line->name, "page_bytes", (json_int_t)kib * 1024, "alone_ns",
-                     (json_int_t)costs_of(line).alone_ns, "gbps", result->gbps, "share",
+                     (json_int_t)costs_of(host, line).alone_ns, "gbps", result->gbps, "share",
                      result->share, "ceiling", result->ceiling, "loss", loss, "thread_busy",
                      result->busy, "writes_per_s", result->writes_per_s, "writes_a_doorbell",
                      result->batch, "writes", (json_int_t)result->writes, "refused",
                      (json_int_t)result->refused);
 }
 
-static bool print_json(struct sim_host_result results[LINES][PAGES])
+static bool print_json(const struct sim_host_costs *host,
+                       struct sim_host_result results[LINES][PAGES])
 {
     json_t *runs = json_array(), *report;
     bool printed;
@@ -123,13 +132,12 @@ static bool print_json(struct sim_host_result results[LINES][PAGES])
     for (size_t i = 0; i < LINES; i++)
         for (size_t k = 0; k < PAGES; k++)
             (void)json_array_append_new(
-                runs, result_json(&lines[i], page_kib[k], &results[i][k],
+                runs, result_json(host, &lines[i], page_kib[k], &results[i][k],
                                   1 - results[i][k].share / beside(results, i, k)->share));
-    report =
-        json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:[s, s, s, s, s]}", "model", "p5", "groups",
-                  SIM_HOST_GROUPS, "rails", SIM_HOST_RAILS, "virtual_s",
-                  (double)VIRTUAL_NS / (double)KVR_S, "costs", costs_json(&sim_host_p5), "runs",
-                  runs, "not_modelled", "pinning", "sharding", "target threads", "pcie", "memory");
+    report = json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:[s, s, s, s, s]}", "model", host->name,
+                       "groups", SIM_HOST_GROUPS, "rails", (int)host->rails, "virtual_s",
+                       (double)VIRTUAL_NS / (double)KVR_S, "costs", costs_json(host), "runs", runs,
+                       "not_modelled", "pinning", "sharding", "target threads", "pcie", "memory");
     printed =
         report != NULL && json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
     putchar('\n');
@@ -137,14 +145,14 @@ static bool print_json(struct sim_host_result results[LINES][PAGES])
     return printed;
 }
 
-int sim_host_report(bool json)
+int sim_host_report(const struct sim_host_costs *costs, bool json)
 {
     static struct sim_host_result results[LINES][PAGES];
 
-    if (!run_all(results))
+    if (!run_all(costs, results))
         return 1;
     if (json)
-        return print_json(results) ? 0 : 1;
-    print_table(results);
+        return print_json(costs, results) ? 0 : 1;
+    print_table(costs, results);
     return 0;
 }

@@ -1,8 +1,9 @@
 """The command line of an agent that an engine starts.
 
 Without `advertise` it serves this host alone: it listens on loopback. With it, hosts that reach the
-address reach the agent, and its cards are those of that address; nothing is encrypted, so that the
-network must be trusted. Ports are free ones unless `advertise` names one.
+address reach the agent; nothing is encrypted, so that the network must be trusted. Over tcp its card
+is then the one of that address; over verbs and efa the agent itself takes all cards that can be
+used. Ports are free ones unless `advertise` names one.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ socket                  the agent's socket, or {"source": …, "target": …} fo
 agent                   "start": the engine starts its agent itself, and ends it
 advertise               of such an agent: where other hosts reach this one
 libfabric               of such an agent: the folder of the host's libfabric, as --libfabric takes it
-agent_options           of such an agent: its options, as {"provider": "efa+local"}
+agent_options           of such an agent: its options, as {"provider": "efa+local"}; without "rail"
+                        it uses every card that verbs or efa can use, or over tcp that of `advertise`
 agent_wait_s            an agent that is missing at the start is waited for so long
 name                    of this engine, for people
 model                   a tag, equal on both sides; made from vLLM's configuration otherwise
