@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "decode-agent/fetch.h"
 #include "decode-agent/layers.h"
+#include "decode-agent/senders.h"
 #include "decode-agent/sending.h"
 
 kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *options,
@@ -170,6 +171,10 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
                      &(struct kvr_message){.kind = KVR_MSG_ALIVE, .probe = message->probe});
         return;
     }
+    if (message->kind == KVR_MSG_SENDER) {
+        sender_received(inbound, peer, &message->sender.endpoint);
+        return;
+    }
     if (message->kind == KVR_MSG_ALIVE) {
         absence_answered(inbound, peer, message->probe.token);
         return;
@@ -261,6 +266,10 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
     }
     if (message->head.kind == KVR_GROUP_RAIL_ERROR) { /* a peer's write may be lost (rule 4) */
         inbound_rail_recycle(inbound, message->rail_error.rail, message->rail_error.epoch);
+        return;
+    }
+    if (message->head.kind == KVR_GROUP_SENDER_SET) {
+        sender_set(inbound, &message->sender);
         return;
     }
     if (message->head.kind == KVR_GROUP_RECYCLED) {

@@ -12,6 +12,7 @@
  *   machine.c          the machine as the agent's shell and the simulator drive it
  *   source_link.c      sessions with source agents, and their probes after an absence
  *   fetch.c            a fetch: opening, page tables, deadline
+ *   senders.c          SENDER: endpoints of source agents that our endpoints must know
  *   transfer.c         a transfer: opening, settling, closing
  *   want.c             WANT, SKIP and PAGES to the source
  *   plan_intake.c      PLAN and FINAL from the source
@@ -63,6 +64,12 @@ struct inbound_options {
     kvr_digest_mode digest; /* the least that is hashed; a source may ask for more */
 };
 
+/* The endpoint that writes from one rail of a source agent. */
+struct inbound_sender {
+    uint64_t serial;       /* of the last SENDER; 0: there was none in this session */
+    uint32_t epoch, waits; /* waits: rail groups that have not answered */
+};
+
 struct inbound_peer {
     bool up, same_host; /* same_host: this agent could copy from its memory */
     struct kvr_write_limits limits;
@@ -70,6 +77,8 @@ struct inbound_peer {
     uint64_t unconfirmed; /* the probe after an absence of this agent that it has not answered; 0:
                              none */
     char agent[KVR_NAME_BYTES];
+    struct inbound_sender senders[KVR_RAILS_MAX];
+    bool has_senders;
 };
 
 #define INBOUND_RETRY_NS KVR_S /* between two attempts to open a rail without an endpoint */
@@ -106,7 +115,7 @@ struct inbound {
     uint64_t waiting_first;
     struct staging_pool *pools;
     uint64_t quota_rounds;
-    uint64_t nonce_next, serial_next, probes;
+    uint64_t nonce_next, serial_next, probes, senders;
     bool draining;
     kvr_ns stage_retry_at; /* there was no staging memory for host pages: not before then */
     /* counters for pages and metrics */

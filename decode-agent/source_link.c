@@ -12,6 +12,7 @@
 
 #include "decode-agent/fetch.h"
 #include "decode-agent/layers.h"
+#include "decode-agent/senders.h"
 #include "decode-agent/sending.h"
 
 KVR_STATE_TABLE(source_link, LINK) = {
@@ -62,6 +63,7 @@ void inbound_peer_lost(struct inbound *inbound, kvr_ns now, uint32_t peer, kvr_s
             transfer_fail(inbound, transfer, status, detail);
     }
     kvr_engines_peer_lost(&inbound->engines, peer);
+    senders_lost(inbound, peer);
 }
 
 void inbound_peer_writable(struct inbound *inbound, kvr_ns now, uint32_t peer)

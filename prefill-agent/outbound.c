@@ -4,6 +4,7 @@
 
 #include "prefill-agent/publish.h"
 #include "prefill-agent/rail_repair.h"
+#include "prefill-agent/senders.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
@@ -140,6 +141,9 @@ void outbound_message(struct outbound *outbound, kvr_ns now, uint32_t peer,
         break;
     case KVR_MSG_EPOCH_ENDED:
         rail_repair_epoch_ended(outbound, peer, &message->epoch_ended);
+        break;
+    case KVR_MSG_SENDER_KNOWN:
+        senders_known(outbound, peer, &message->sender_known);
         break;
     case KVR_MSG_WANT:
         match_want(outbound, peer, message->transfer, &message->want);

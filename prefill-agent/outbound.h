@@ -13,6 +13,7 @@
  *   machine.c          the machine as the agent's shell and the simulator drive it
  *   why.c              what the machine knows of a publish, as JSON
  *   targets.c          sessions with target agents, and answers after an absence
+ *   senders.c          SENDER: our endpoints, for targets that must know their senders
  *   sending.c          messages to target agents, commands to rail threads
  *   publish.c          a publish: opening, ending, SOURCE_FREE
  *   content.c          what a publish consists of: pages, watches, tail

@@ -1,6 +1,7 @@
 #include "prefill-agent/rail_repair.h"
 
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/senders.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
@@ -35,6 +36,8 @@ void rail_repair_recycled(struct outbound *outbound, const struct kvr_group_mess
     outbound->retry_at[rail] = renewed ? KVR_NEVER : outbound->now + OUTBOUND_RETRY_NS;
     outbound->renewed_at[rail] = outbound->now;
     outbound->recycle.under_way &= ~(UINT64_C(1) << rail);
+    if (renewed)
+        senders_renewed(outbound, rail);
     if (renewed) /* pairs that break with the fresh endpoint come later */
         for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
             outbound->peers[peer].repair_at[rail] = KVR_NEVER;

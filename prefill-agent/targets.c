@@ -2,6 +2,7 @@
 
 #include "base/mutant.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/senders.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
@@ -24,10 +25,12 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     memcpy(state->agent, hello->agent, sizeof(state->agent));
     state->group_count = 1;
     state->same_host = 0;
+    state->needs_senders = false;
     memset(state->visibilities, 0, sizeof(state->visibilities));
     for (uint32_t i = 0; i < hello->rail_count; i++) {
         if (hello->rails[i].group >= state->group_count && hello->rails[i].group < KVR_RAILS_MAX)
             state->group_count = hello->rails[i].group + 1;
+        state->needs_senders |= hello->rails[i].needs_senders;
         if (hello->rails[i].same_host && hello->rails[i].rail < KVR_RAILS_MAX)
             state->same_host |= UINT64_C(1) << hello->rails[i].rail;
     }
@@ -42,6 +45,7 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
         memcpy(rails[group]->rails, hello->rails, hello->rail_count * sizeof(hello->rails[0]));
         outbound->ports->command(outbound->ports->self, &message);
     }
+    senders_tell(outbound, peer);
 }
 
 void outbound_peer_lost(struct outbound *outbound, kvr_ns now, uint32_t peer, kvr_status status,

@@ -81,6 +81,7 @@ struct kvr_rail_facts {
     bool has_wait_fd;     /* endpoint_wait_fd works */
     bool progress_manual; /* nothing moves unless the endpoint is polled */
     bool same_host_only;
+    bool needs_senders; /* a write arrives only from an endpoint that was inserted here */
     bool exposed;       /* any host that reaches `source` may connect, and nothing is encrypted */
     bool target_copies; /* the target reads the source's memory itself: rule 11 */
     bool moves_pages;   /* such a target's device copies pages of another device (KVR_SPAN_PAGES) */

@@ -126,11 +126,15 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         group->rails[i].rail = options->rails[i];
         group->rails[i].limits = facts->write;
         group->rails[i].same_host = facts->same_host_only;
+        group->rails[i].needs_senders = facts->needs_senders;
         group->rails[i].writes_max = window_writes(options, facts);
         group->rails[i].bytes_max = window_bytes(options, facts);
         flights += group->rails[i].writes_max;
     }
     status = memory_open(group, flights, ring_entries, error);
+    if (status == KVR_OK && group_senders_open(group, options->rail_count) != KVR_OK)
+        status = kvr_error_set(error, KVR_NO_MEMORY, "rail_group",
+                               "no memory for the addresses of those that write to it");
     if (status == KVR_OK)
         status = group_scratch_open(group, options, error);
     if (status == KVR_OK)
@@ -160,6 +164,7 @@ void kvr_group_close(struct kvr_group *group)
     kvr_chain_done(&group->rings.commands);
     kvr_ring_done(&group->rings.events);
     kvr_ring_done(&group->rings.overflow);
+    group_senders_close(group);
     free(group->links_memory);
     free(group->flights.slots);
     free(group->flights.free);
@@ -216,6 +221,12 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
         return;
     case KVR_GROUP_PEER_DROP:
         group_peer_drop(group, message);
+        return;
+    case KVR_GROUP_SENDER:
+        group_sender(group, message);
+        return;
+    case KVR_GROUP_SENDER_KNOWN:
+        group_sender_known(group, message);
         return;
     case KVR_GROUP_CONFIRMED:
         group_confirmed(group, message);

@@ -125,6 +125,8 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
             continue;
         if (status == KVR_NO_RAIL)
             status = KVR_AGAIN;
+        if (link->unknown)
+            continue;
         owes = owes_doorbell(link);
         waits = must_wait(group, link);
         if (owes && waits)

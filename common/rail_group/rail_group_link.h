@@ -37,6 +37,7 @@ struct group_link {
     uint32_t peer;
     struct kvr_pair pair;
     bool inserted; /* handle is valid on the rail's present endpoint */
+    bool unknown;  /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
     bool doubted;  /* it failed: until a write settles well, one at a time is risked on it */
     enum link_warmth warmth;
     uint64_t handle;

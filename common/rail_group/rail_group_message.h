@@ -20,10 +20,15 @@ enum kvr_group_kind {
     KVR_GROUP_RECYCLE,      /* recycle: answered by RECYCLED */
     KVR_GROUP_CONFIRMED,    /* confirmed: the session holds, the peer may be written to */
     KVR_GROUP_SUSPENDED,    /* suspended: the loop finds that this process was stopped */
+    KVR_GROUP_SENDER,       /* sender: an endpoint of a peer will write to ours, given back by
+                               SENDER_SET. PEER_DROP forgets it */
+    KVR_GROUP_SENDER_KNOWN, /* sender_known: the peer's endpoints know this one of ours */
     /* group → loop */
     KVR_GROUP_PEER_ADDED,    /* peer_rails */
     KVR_GROUP_PEER_RAIL_SET, /* peer_rail */
     KVR_GROUP_PEER_DROPPED,  /* peer_drop */
+    KVR_GROUP_SENDER_SET,    /* sender. With a failure and without an address: a later endpoint of
+                                ours does not know it */
     KVR_GROUP_RECYCLED, /* recycled. Messages about pairs that break with the successor follow it */
     KVR_GROUP_PAIR_BROKEN, /* pair_broken */
     KVR_GROUP_RAIL_ERROR,  /* rail_error: once an epoch */
@@ -75,6 +80,20 @@ struct kvr_group_peer_drop {
     kvr_status status;
 };
 
+struct kvr_group_sender {
+    uint32_t peer;
+    uint32_t rail; /* the peer's */
+    kvr_status status;
+    uint64_t serial; /* the loop's number of this SENDER */
+    struct kvr_rail_address *address;
+};
+
+struct kvr_group_sender_known {
+    uint32_t peer;
+    uint32_t rail; /* ours */
+    uint32_t epoch;
+};
+
 struct kvr_group_recycle {
     uint32_t rail; /* ours */
 };
@@ -124,6 +143,8 @@ struct kvr_group_message {
         struct kvr_group_peer_rails peer_rails;
         struct kvr_group_peer_rail peer_rail;
         struct kvr_group_peer_drop peer_drop;
+        struct kvr_group_sender sender;
+        struct kvr_group_sender_known sender_known;
         struct kvr_group_recycle recycle;
         struct kvr_group_recycled recycled;
         struct kvr_group_suspended suspended;

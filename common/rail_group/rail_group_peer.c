@@ -48,6 +48,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
 
     assert(!link->inserted);
     link->again_count = 0;
+    link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
         group_link_on(&link->state, LINK_NO_ADDRESS);
         (void)kvr_error_set(&group->unreachable, KVR_NO_RAIL, "rail_group",
@@ -245,6 +246,7 @@ void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *me
         peer->known = false;
         answer.peer_drop.status = KVR_OK;
     }
+    group_senders_drop(group, index);
     kvr_group_tell(group, &answer);
 }
 

@@ -8,8 +8,11 @@ kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
                                   struct kvr_endpoint *endpoint, uint32_t epoch)
 {
     struct group_rail *rail = &group->rails[rail_index];
-    struct kvr_rail_address address = {
-        .rail = rail_index, .epoch = epoch, .group = group->number, .same_host = rail->same_host};
+    struct kvr_rail_address address = {.rail = rail_index,
+                                       .epoch = epoch,
+                                       .group = group->number,
+                                       .same_host = rail->same_host,
+                                       .needs_senders = rail->needs_senders};
 
     if (group->scratch != NULL) {
         address.scratch_bytes = (uint32_t)group->scratch->layout.bytes;
@@ -59,6 +62,7 @@ void group_recycle(struct kvr_group *group, uint32_t rail_index)
     /* Also for an epoch that never had an endpoint: the loop may wait for its end. */
     group->user.epoch_closed(group->user.self, group->now, rail_index, ended);
     (void)group_endpoint_install(group, rail_index, successor, ended + 1);
+    group_senders_insert(group, rail_index);
     group_count(&rail->counters.recycles, 1);
     kvr_group_tell(group, &answer);
     group_links_reinsert(group, rail_index); /* pairs that break here are reported after RECYCLED */

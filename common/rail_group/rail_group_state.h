@@ -38,7 +38,7 @@ struct group_rail {
     struct kvr_rail_address address; /* written under group->address_lock, as the next */
     struct kvr_error refused;        /* why no successor could be opened */
     struct kvr_write_facts limits;
-    bool same_host;
+    bool same_host, needs_senders;
     uint32_t writes_max;
     uint64_t bytes_max;
     uint32_t writes; /* accepted and not yet settled */
@@ -62,11 +62,12 @@ struct group_peer {
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     uint32_t link_count;
     struct group_link *links[GROUP_LINKS_MAX];
-    uint32_t turn;                 /* where the next search begins */
-    struct group_link *batch_link; /* writes of one batch leave on one rail; or NULL */
-    uint32_t batch_writes;         /* it has room for so many more, */
-    uint64_t batch_bytes;          /* and so many bytes */
-    uint64_t unconfirmed;          /* the RESUMED since which nothing is posted; 0: none */
+    uint32_t turn;                        /* where the next search begins */
+    struct group_link *batch_link;        /* writes of one batch leave on one rail; or NULL */
+    uint32_t batch_writes;                /* it has room for so many more, */
+    uint64_t batch_bytes;                 /* and so many bytes */
+    uint32_t known_epochs[KVR_RAILS_MAX]; /* of our rails: those that the peer's endpoints know */
+    uint64_t unconfirmed;                 /* the RESUMED since which nothing is posted; 0: none */
     kvr_ns added_at;
     enum peer_warmth warmth;
     kvr_ns rewarm_at; /* pairs that have failed are not warmed up again before */
@@ -87,6 +88,21 @@ struct group_absence {
     kvr_ns stepped_at; /* the last step, if something may have been posted since; or 0 */
     kvr_ns resumed_at; /* the last absence ended then */
     uint64_t count;
+};
+
+/* An endpoint of a peer that writes to ours. */
+struct group_sender {
+    uint64_t serial;
+    uint32_t bytes;
+    uint8_t address[KVR_ADDRESS_BYTES];
+};
+
+/* Those that our endpoints must know (rail_group_senders.c). */
+struct group_senders {
+    struct group_sender *slots;    /* by peer and the peer's rail; NULL: our rails need none */
+    uint64_t *handles;             /* by slot and rail of ours */
+    uint32_t rail_count;           /* of ours */
+    uint64_t rails[KVR_PEERS_MAX]; /* bits of the peer's rails that have one */
 };
 
 /* Messages to and from the group. */
@@ -119,6 +135,7 @@ struct kvr_group {
     uint64_t outstanding;
     struct group_timers timers;
     struct group_absence absence;
+    struct group_senders senders;
     struct group_rings rings;
     kvr_ns moved_at; /* the last step that moved anything */
     bool woken;      /* since the last step the thread slept, or was about to */
@@ -169,6 +186,18 @@ void group_rewarm_later(struct kvr_group *group, const struct group_link *link);
 bool group_warm(struct kvr_group *group); /* true when a write was posted */
 /* A link of the peer has changed: sends PEER_WARM when no pair is left to wait for. */
 void group_peer_warmed(struct kvr_group *group, uint32_t index);
+
+/* rail_group_senders.c */
+kvr_status group_senders_open(struct kvr_group *group, uint32_t rail_count);
+void group_senders_close(struct kvr_group *group);
+void group_sender(struct kvr_group *group, const struct kvr_group_message *message);
+void group_senders_drop(struct kvr_group *group, uint32_t peer);
+/* The rail has a fresh endpoint: it learns all senders, before the loop names it to a peer. */
+void group_senders_insert(struct kvr_group *group, uint32_t rail);
+void group_sender_known(struct kvr_group *group, const struct kvr_group_message *message);
+/* Whether the link must wait until the peer's endpoint knows ours. */
+bool group_link_is_unknown(const struct kvr_group *group, const struct group_link *link,
+                           const struct kvr_rail_address *address);
 
 /* rail_group_absence.c */
 void group_absence_check(struct kvr_group *group, kvr_ns since); /* 0: unknown */

@@ -112,7 +112,7 @@ void group_peer_warmed(struct kvr_group *group, uint32_t index)
 /* No write is on its way that would warm the link up. */
 static bool needs_warm_up(const struct kvr_group *group, const struct group_link *link)
 {
-    if (link == NULL || link->warmth != LINK_COLD || link->state != LINK_USABLE ||
+    if (link == NULL || link->warmth != LINK_COLD || link->state != LINK_USABLE || link->unknown ||
         link->writes != 0)
         return false;
     return !link->doubted || group->peers[link->peer].warmth != PEER_WARM;

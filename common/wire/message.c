@@ -17,17 +17,18 @@
 #define SCRATCH_BYTES 8192
 
 static_assert(KVRAIL__CONTROL__FRAME__BODY_HELLO == KVR_MSG_HELLO + 2 &&
-                  KVRAIL__CONTROL__FRAME__BODY_SKIP == KVR_MSG_SKIP + 2 &&
-                  KVR_MSG_SKIP + 1 == KVR_MSG_KIND_END,
+                  KVRAIL__CONTROL__FRAME__BODY_SENDER_KNOWN == KVR_MSG_SENDER_KNOWN + 2 &&
+                  KVR_MSG_SENDER_KNOWN + 1 == KVR_MSG_KIND_END,
               "the body's field number is the kind plus 2");
 
 const char *kvr_message_name(kvr_message_kind kind)
 {
     static const char *const names[] = {
-        "?",       "HELLO",     "WELCOME",     "REFUSED", "RESUME", "BEAT", "REGIONS",
-        "WANT",    "PAGES",     "PLAN",        "GRANT",   "FINAL",  "TAIL", "QUIET",
-        "MISSING", "RAIL_LOST", "EPOCH_ENDED", "LANDED",  "CANCEL", "FAIL", "UNKNOWN",
-        "DIGEST",  "PROBE",     "ALIVE",       "NO_RAIL", "ROOM",   "SKIP",
+        "?",       "HELLO", "WELCOME", "REFUSED",   "RESUME",       "BEAT",
+        "REGIONS", "WANT",  "PAGES",   "PLAN",      "GRANT",        "FINAL",
+        "TAIL",    "QUIET", "MISSING", "RAIL_LOST", "EPOCH_ENDED",  "LANDED",
+        "CANCEL",  "FAIL",  "UNKNOWN", "DIGEST",    "PROBE",        "ALIVE",
+        "NO_RAIL", "ROOM",  "SKIP",    "SENDER",    "SENDER_KNOWN",
     };
 
     static_assert(sizeof(names) / sizeof(names[0]) == KVR_MSG_KIND_END, "a name for each kind");

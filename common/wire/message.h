@@ -27,6 +27,8 @@
  *   S→T  NO_RAIL      the rails that GRANT named cannot be reached: answered by another GRANT, which
  *                     names others, if the target has others to name
  *   T→S  EPOCH_ENDED  this rail of mine has a new endpoint; answered by RAIL_LOST for each transfer
+ *   S→T  SENDER       this endpoint of mine will write to you; where a rail of T's needs to know that
+ *   T→S  SENDER_KNOWN every endpoint of mine knows that one
  *   T→S  LANDED       terminal at the target: with KVR_OK everything arrived, else the reason
  *   both CANCEL       stop this transfer; the reason. Idempotent
  *   S→T  FAIL         terminal at the source, before QUIET: the reason and a sentence
@@ -54,11 +56,12 @@
 /* Raised when a message gains what its receiver must know of, and the least when an older one
  * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
  * nothing, staging memory. 3: targets that move pages of devices themselves. 4: ROOM, a share of
- * staging memory is a ring. 5: SKIP, and states with one page a request. */
+ * staging memory is a ring. 5: SKIP, and states with one page a request. 6: SENDER. */
 #define KVR_PROTOCOL_MIN    4
 #define KVR_PROTOCOL_SKIP   5 /* the first that has it */
 #define KVR_PROTOCOL_STATES 5 /* the first that has them */
-#define KVR_PROTOCOL_MAX    5
+#define KVR_PROTOCOL_SENDER 6 /* the first that has it */
+#define KVR_PROTOCOL_MAX    6
 
 typedef enum kvr_message_kind {
     KVR_MSG_HELLO = 1,
@@ -87,6 +90,8 @@ typedef enum kvr_message_kind {
     KVR_MSG_NO_RAIL,
     KVR_MSG_ROOM,
     KVR_MSG_SKIP,
+    KVR_MSG_SENDER,
+    KVR_MSG_SENDER_KNOWN,
     KVR_MSG_KIND_END,
 } kvr_message_kind;
 
@@ -273,6 +278,14 @@ struct kvr_msg_epoch_ended {
     struct kvr_rail_address successor; /* its rail field is the same */
 };
 
+struct kvr_msg_sender {
+    struct kvr_rail_address endpoint; /* of a rail of the source */
+};
+
+struct kvr_msg_sender_known {
+    uint32_t rail, epoch; /* of the source */
+};
+
 struct kvr_msg_reason { /* REFUSED, LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */
     kvr_status status;
     char detail[KVR_DETAIL_BYTES];
@@ -298,6 +311,8 @@ struct kvr_message {
         struct kvr_msg_missing missing;
         struct kvr_msg_rail_lost rail_lost;
         struct kvr_msg_epoch_ended epoch_ended;
+        struct kvr_msg_sender sender;
+        struct kvr_msg_sender_known sender_known;
         struct kvr_msg_digest digest;
         struct kvr_msg_probe probe;   /* PROBE, ALIVE */
         struct kvr_msg_reason reason; /* REFUSED, LANDED, CANCEL, FAIL, UNKNOWN, NO_RAIL */

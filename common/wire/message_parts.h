@@ -41,6 +41,8 @@ union kvr_pb_body {
     Kvrail__Control__Missing missing;
     Kvrail__Control__RailLost rail_lost;
     Kvrail__Control__EpochEnded epoch_ended;
+    Kvrail__Control__Sender sender;
+    Kvrail__Control__SenderKnown sender_known;
     Kvrail__Control__Digest digest;
     Kvrail__Control__Probe probe;
     Kvrail__Control__Reason reason;

@@ -33,7 +33,7 @@
 #define EPOCH_COUNT_FIELDS(X) X(rail) X(epoch) X(count)
 #define ROOM_FIELDS(X)        X(round) X(position_end)
 #define MISSING_FIELDS(X)     X(round)
-#define EPOCH_FIELDS(X)       X(rail) X(epoch) /* RAIL_LOST, EPOCH_ENDED */
+#define EPOCH_FIELDS(X)       X(rail) X(epoch) /* RAIL_LOST, EPOCH_ENDED, SENDER_KNOWN */
 
 /* ---- WANT, SKIP, PAGES ---- */
 
@@ -334,6 +334,30 @@ static kvr_status get_epoch_ended(const struct kvr_get *get, const Kvrail__Contr
     return kvr_get_rail(get, in->successor, &out->successor);
 }
 
+/* ---- SENDER, SENDER_KNOWN ---- */
+
+static kvr_status put_sender(struct kvr_arena *arena, const struct kvr_msg_sender *in,
+                             Kvrail__Control__Sender *out)
+{
+    kvrail__control__sender__init(out);
+    return kvr_put_rail(arena, &in->endpoint, &out->endpoint);
+}
+
+static kvr_status put_sender_known(const struct kvr_msg_sender_known *in,
+                                   Kvrail__Control__SenderKnown *out)
+{
+    kvrail__control__sender_known__init(out);
+    EPOCH_FIELDS(KVR_PROTO_COPY)
+    return KVR_OK;
+}
+
+static kvr_status get_sender_known(const Kvrail__Control__SenderKnown *in,
+                                   struct kvr_msg_sender_known *out)
+{
+    EPOCH_FIELDS(KVR_PROTO_COPY)
+    return KVR_OK;
+}
+
 /* ---- all of them ---- */
 
 kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *message,
@@ -366,6 +390,10 @@ kvr_status kvr_put_transfer(struct kvr_arena *arena, const struct kvr_message *m
         return put_rail_lost(arena, &message->rail_lost, &body->rail_lost);
     case KVR_MSG_EPOCH_ENDED:
         return put_epoch_ended(arena, &message->epoch_ended, &body->epoch_ended);
+    case KVR_MSG_SENDER:
+        return put_sender(arena, &message->sender, &body->sender);
+    case KVR_MSG_SENDER_KNOWN:
+        return put_sender_known(&message->sender_known, &body->sender_known);
     case KVR_MSG_PROBE:
     case KVR_MSG_ALIVE:
         kvrail__control__probe__init(&body->probe);
@@ -406,6 +434,10 @@ kvr_status kvr_get_transfer(const struct kvr_get *get, const kvr_pb_frame *frame
         return get_rail_lost(get, frame->rail_lost, &message->rail_lost);
     case KVR_MSG_EPOCH_ENDED:
         return get_epoch_ended(get, frame->epoch_ended, &message->epoch_ended);
+    case KVR_MSG_SENDER:
+        return kvr_get_rail(get, frame->sender->endpoint, &message->sender.endpoint);
+    case KVR_MSG_SENDER_KNOWN:
+        return get_sender_known(frame->sender_known, &message->sender_known);
     case KVR_MSG_PROBE:
     case KVR_MSG_ALIVE:
         message->probe.token = frame->probe->token;

@@ -36,14 +36,6 @@ static kvr_status port_dial(void *self, const char *address, uint32_t *ret_peer,
     return KVR_OK;
 }
 
-static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
-{
-    (void)self;
-    for (uint32_t i = 0; i < FUZZ_RAILS; i++)
-        ret_rails[i] = kvr_group_address(fuzz.world.group, i);
-    return FUZZ_RAILS;
-}
-
 /* ---- engines ---- */
 
 static void target_open(struct kvr_request *request)
@@ -236,15 +228,30 @@ static void peer_digest(struct kvr_message *message, const struct transfer *tran
         (uint32_t)fuzz_about(fuzz.input, message->digest.value_count) % 256;
 }
 
+static void peer_sender(struct kvr_message *message)
+{
+    struct kvr_rail_address *endpoint = &message->sender.endpoint;
+
+    message->transfer = 0;
+    endpoint->rail = (uint32_t)fuzz_about(fuzz.input, fuzz_below(fuzz.input, FUZZ_RAILS));
+    endpoint->epoch = (uint32_t)fuzz_about(fuzz.input, 1);
+    fuzz.world.fabric.ops->endpoint_address(fuzz.world.far_endpoints[endpoint->rail % FUZZ_RAILS],
+                                            endpoint->address, &endpoint->bytes);
+    if (fuzz_below(fuzz.input, 8) == 7)
+        endpoint->bytes = fuzz_below(fuzz.input, KVR_ADDRESS_BYTES + 1);
+}
+
 static void peer_message(uint32_t peer)
 {
     static const uint8_t tail[KVR_TAIL_BYTES_MAX];
     static struct kvr_chunk_run chunks[8];
-    static const kvr_message_kind kinds[] = {
-        KVR_MSG_PLAN,  KVR_MSG_PLAN,  KVR_MSG_PLAN,      KVR_MSG_FINAL, KVR_MSG_TAIL,
-        KVR_MSG_QUIET, KVR_MSG_QUIET, KVR_MSG_RAIL_LOST, KVR_MSG_FAIL,  KVR_MSG_UNKNOWN};
+    static const kvr_message_kind kinds[] = {KVR_MSG_PLAN,    KVR_MSG_PLAN,      KVR_MSG_PLAN,
+                                             KVR_MSG_FINAL,   KVR_MSG_TAIL,      KVR_MSG_QUIET,
+                                             KVR_MSG_QUIET,   KVR_MSG_RAIL_LOST, KVR_MSG_FAIL,
+                                             KVR_MSG_UNKNOWN, KVR_MSG_SENDER};
     const struct transfer *transfer = some_transfer(peer);
-    struct kvr_message message = {.kind = kinds[fuzz_below(fuzz.input, 10)]};
+    struct kvr_message message = {
+        .kind = kinds[fuzz_below(fuzz.input, sizeof(kinds) / sizeof(kinds[0]))]};
     uint32_t other;
 
     if (transfer == NULL)
@@ -270,6 +277,8 @@ static void peer_message(uint32_t peer)
         message.rail_lost.rail = fuzz_below(fuzz.input, FUZZ_RAILS);
         message.rail_lost.runs = chunks;
         message.rail_lost.run_count = fuzz_chunk_runs(fuzz.input, chunks);
+    } else if (message.kind == KVR_MSG_SENDER) {
+        peer_sender(&message);
     } else if (message.kind == KVR_MSG_DIGEST) {
         peer_digest(&message, transfer);
     } else if (message.kind == KVR_MSG_FAIL) {
@@ -407,7 +416,6 @@ static struct kvr_machine open_machine(void)
 
     ports = fuzz_ports();
     ports.dial = port_dial;
-    ports.rails = port_rails;
     memset(&land, 0, sizeof(land));
     user = land_user(&land);
     fuzz_agent_open(&user);

@@ -198,10 +198,10 @@ static const struct source_transfer *some_transfer(uint32_t peer)
 
 static void peer_message(uint32_t peer)
 {
-    static const kvr_message_kind kinds[] = {KVR_MSG_PAGES,  KVR_MSG_PAGES,       KVR_MSG_GRANT,
-                                             KVR_MSG_GRANT,  KVR_MSG_MISSING,     KVR_MSG_LANDED,
-                                             KVR_MSG_CANCEL, KVR_MSG_EPOCH_ENDED, KVR_MSG_UNKNOWN,
-                                             KVR_MSG_ROOM,   KVR_MSG_SKIP};
+    static const kvr_message_kind kinds[] = {
+        KVR_MSG_PAGES,   KVR_MSG_PAGES,  KVR_MSG_GRANT,  KVR_MSG_GRANT,
+        KVR_MSG_MISSING, KVR_MSG_LANDED, KVR_MSG_CANCEL, KVR_MSG_EPOCH_ENDED,
+        KVR_MSG_UNKNOWN, KVR_MSG_ROOM,   KVR_MSG_SKIP,   KVR_MSG_SENDER_KNOWN};
     static struct kvr_chunk_run chunks[8];
     const struct source_transfer *transfer = some_transfer(peer);
     struct kvr_message message = {
@@ -232,6 +232,11 @@ static void peer_message(uint32_t peer)
         message.missing.run_count = fuzz_chunk_runs(fuzz.input, chunks);
     } else if (message.kind == KVR_MSG_EPOCH_ENDED) {
         peer_epoch_ended(&message);
+    } else if (message.kind == KVR_MSG_SENDER_KNOWN) {
+        message.transfer = 0;
+        message.sender_known.rail =
+            (uint32_t)fuzz_about(fuzz.input, fuzz_below(fuzz.input, FUZZ_RAILS));
+        message.sender_known.epoch = (uint32_t)fuzz_about(fuzz.input, 1);
     } else if (message.kind == KVR_MSG_LANDED || message.kind == KVR_MSG_CANCEL) {
         message.reason.status = fuzz_below(fuzz.input, 2) ? KVR_OK : KVR_CANCELLED;
     }

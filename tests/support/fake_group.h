@@ -66,6 +66,7 @@ extern struct fake fake;
 extern const struct kvr_fabric fake_fabric;
 extern bool fake_rings_by_itself; /* groups that are opened from now on: no doorbells */
 extern uint32_t fake_same_host;   /* the same: bits of rails for this host alone */
+extern bool fake_needs_senders;   /* the same: rails must know their senders */
 
 /* A group of `rail_count` rails with the given window, and the memory to write from and to. */
 struct group_fixture {

@@ -74,6 +74,14 @@ static void on_group(const struct kvr_group_message *message)
         fuzz.machine.group(fuzz.machine.self, fuzz.world.now, message);
 }
 
+static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX])
+{
+    (void)self;
+    for (uint32_t i = 0; i < FUZZ_RAILS; i++)
+        ret_rails[i] = kvr_group_address(fuzz.world.group, i);
+    return FUZZ_RAILS;
+}
+
 struct kvr_ports fuzz_ports(void)
 {
     return (struct kvr_ports){
@@ -83,6 +91,7 @@ struct kvr_ports fuzz_ports(void)
         .command = port_command,
         .region_done = port_region_done,
         .engine_done = port_engine_done,
+        .rails = port_rails,
     };
 }
 

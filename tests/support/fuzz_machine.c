@@ -76,8 +76,9 @@ static void cards_open(struct fuzz_world *world)
 
     kvr_rng_init(&world->rng, 1);
     world->net = kvr_sim_net_open(&options);
-    world->host = kvr_sim_host_open(world->net, own_memory, &facts);
     world->far = kvr_sim_host_open(world->net, far_memory, &facts);
+    facts.needs_senders = true; /* of a target; a source's own rails do not ask */
+    world->host = kvr_sim_host_open(world->net, own_memory, &facts);
     world->fabric = kvr_sim_host_fabric(world->host);
     world->far_fabric = kvr_sim_host_fabric(world->far);
     for (uint32_t i = 0; i < FUZZ_RAILS; i++) {
@@ -268,6 +269,7 @@ void fuzz_hello(struct fuzz_world *world, struct fuzz_input *input,
     rails[0].rail = (uint32_t)fuzz_about(input, 1);
     rails[0].bytes = fuzz_below(input, KVR_ADDRESS_BYTES + 1);
     rails[1].epoch = (uint32_t)fuzz_about(input, 1);
+    rails[1].needs_senders = (kind & 1) != 0;
 }
 
 void fuzz_regions(struct fuzz_world *world, struct fuzz_input *input, const struct kvr_rank *rank,

@@ -270,6 +270,10 @@ static void senseless(struct garbage *garbage, struct kvr_message *message)
         message->epoch_ended.epoch = (uint32_t)garbage_number(garbage, 1);
         successor->rail = message->epoch_ended.rail;
         successor->epoch = (uint32_t)garbage_number(garbage, message->epoch_ended.epoch + 1);
+    } else if (message->kind == KVR_MSG_SENDER_KNOWN) {
+        message->transfer = 0;
+        message->sender_known.rail = (uint32_t)garbage_number(garbage, 0);
+        message->sender_known.epoch = (uint32_t)garbage_number(garbage, 1);
     } else if (message->kind == KVR_MSG_REGIONS) {
         *message = good_regions((uint8_t)kvr_rng_below(&garbage->rng, 4));
     }
@@ -277,10 +281,10 @@ static void senseless(struct garbage *garbage, struct kvr_message *message)
 
 static void shape_senseless(struct garbage *garbage)
 {
-    static const kvr_message_kind kinds[] = {KVR_MSG_WANT,        KVR_MSG_WANT,   KVR_MSG_PAGES,
-                                             KVR_MSG_GRANT,       KVR_MSG_QUIET,  KVR_MSG_MISSING,
-                                             KVR_MSG_EPOCH_ENDED, KVR_MSG_LANDED, KVR_MSG_CANCEL,
-                                             KVR_MSG_ROOM,        KVR_MSG_SKIP};
+    static const kvr_message_kind kinds[] = {
+        KVR_MSG_WANT,   KVR_MSG_WANT,    KVR_MSG_PAGES,       KVR_MSG_GRANT,
+        KVR_MSG_QUIET,  KVR_MSG_MISSING, KVR_MSG_EPOCH_ENDED, KVR_MSG_LANDED,
+        KVR_MSG_CANCEL, KVR_MSG_ROOM,    KVR_MSG_SKIP,        KVR_MSG_SENDER_KNOWN};
     struct kvr_message message = good_regions(0);
     uint64_t count = kvr_rng_between(&garbage->rng, 1, 60);
 

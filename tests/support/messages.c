@@ -88,6 +88,7 @@ static void rail(struct kvr_rng *rng, struct kvr_rail_address *ret_rail)
     ret_rail->bytes = (uint32_t)kvr_rng_below(rng, KVR_ADDRESS_BYTES + 1);
     for (uint32_t i = 0; i < ret_rail->bytes; i++)
         ret_rail->address[i] = (uint8_t)kvr_rng_next(rng);
+    ret_rail->needs_senders = kvr_rng_percent(rng, 50);
     ret_rail->scratch_bytes = u32(rng);
     ret_rail->scratch.key = u64(rng);
     ret_rail->scratch.base = u64(rng);
@@ -338,6 +339,11 @@ static void body(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
         message->epoch_ended.rail = u32(rng);
         message->epoch_ended.epoch = u32(rng);
         return rail(rng, &message->epoch_ended.successor);
+    case KVR_MSG_SENDER:
+        return rail(rng, &message->sender.endpoint);
+    case KVR_MSG_SENDER_KNOWN:
+        message->sender_known = (struct kvr_msg_sender_known){u32(rng), u32(rng)};
+        return;
     case KVR_MSG_DIGEST:
         return digest(rng, percent, memory, &message->digest);
     case KVR_MSG_PROBE:

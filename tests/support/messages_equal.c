@@ -28,8 +28,8 @@ static bool same_compat(const struct kvr_compat *a, const struct kvr_compat *b)
 static bool same_rail(const struct kvr_rail_address *a, const struct kvr_rail_address *b)
 {
     return SAME(rail) && SAME(epoch) && SAME(bytes) &&
-           same_bytes(a->address, b->address, a->bytes) && SAME(scratch_bytes) &&
-           SAME(scratch.key) && SAME(scratch.base);
+           same_bytes(a->address, b->address, a->bytes) && SAME(needs_senders) &&
+           SAME(scratch_bytes) && SAME(scratch.key) && SAME(scratch.base);
 }
 
 static bool same_rails(const struct kvr_rail_address *a, const struct kvr_rail_address *b,
@@ -161,6 +161,10 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
     case KVR_MSG_EPOCH_ENDED:
         return SAME(epoch_ended.rail) && SAME(epoch_ended.epoch) &&
                same_rail(&a->epoch_ended.successor, &b->epoch_ended.successor);
+    case KVR_MSG_SENDER:
+        return same_rail(&a->sender.endpoint, &b->sender.endpoint);
+    case KVR_MSG_SENDER_KNOWN:
+        return SAME(sender_known.rail) && SAME(sender_known.epoch);
     case KVR_MSG_DIGEST:
         return SAME(digest.chunk_first) && SAME(digest.chunk_count) && SAME(digest.value_count) &&
                same_bytes(a->digest.values, b->digest.values, a->digest.value_count * 8);

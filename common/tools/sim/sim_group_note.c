@@ -29,6 +29,13 @@ static struct note group_note(const struct kvr_group_message *m)
         return (struct note){"RECYCLED", 0, m->recycled.rail, m->recycled.ended, m->recycled.epoch};
     case KVR_GROUP_CONFIRMED:
         return (struct note){"CONFIRMED", 0, m->confirmed.peer, m->confirmed.count, 0};
+    case KVR_GROUP_SENDER:
+        return (struct note){"SENDER", 0, m->sender.peer, m->sender.rail, m->sender.serial};
+    case KVR_GROUP_SENDER_SET:
+        return (struct note){"SENDER_SET", 0, m->sender.peer, m->sender.rail, m->sender.serial};
+    case KVR_GROUP_SENDER_KNOWN:
+        return (struct note){"SENDER_KNOWN", 0, m->sender_known.peer, m->sender_known.rail,
+                             m->sender_known.epoch};
     case KVR_GROUP_SUSPENDED:
         return (struct note){"SUSPENDED", 0, m->suspended.since, 0, 0};
     case KVR_GROUP_RESUMED:
