@@ -54,7 +54,9 @@
     X(places_counted, "rule 10: each consumer has a place of its own, also when one comes twice")  \
     X(renewal_forgotten, "rule 10: a lease that was renewed is as long as that says")              \
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
-    X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")
+    X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")             \
+    X(post_before_known, "rule 12: nothing is posted from an endpoint that the target lacks")      \
+    X(successor_without_senders, "rule 12: a target's new endpoint knows all senders")
 
 typedef enum kvr_mutant {
     KVR_MUTANT_none,

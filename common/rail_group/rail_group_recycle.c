@@ -62,7 +62,8 @@ void group_recycle(struct kvr_group *group, uint32_t rail_index)
     /* Also for an epoch that never had an endpoint: the loop may wait for its end. */
     group->user.epoch_closed(group->user.self, group->now, rail_index, ended);
     (void)group_endpoint_install(group, rail_index, successor, ended + 1);
-    group_senders_insert(group, rail_index);
+    if (!KVR_MUTANT(successor_without_senders))
+        group_senders_insert(group, rail_index);
     group_count(&rail->counters.recycles, 1);
     kvr_group_tell(group, &answer);
     group_links_reinsert(group, rail_index); /* pairs that break here are reported after RECYCLED */

@@ -41,6 +41,7 @@ void kvr_sim_net_close(struct kvr_sim_net *net)
 {
     for (uint32_t i = 0; i < net->endpoint_count; i++) {
         free(net->endpoints[i]->queue);
+        free(net->endpoints[i]->senders);
         free(net->endpoints[i]);
     }
     for (uint32_t i = 0; i < net->memory_count; i++)
@@ -121,6 +122,7 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     memcpy(rail->facts.name, options->name, sizeof(rail->facts.name));
     if (strcmp(options->provider, "local") == 0)
         rail->facts.target_copies = rail->facts.same_host_only = true;
+    rail->facts.needs_senders = rail->facts.needs_senders && !rail->facts.same_host_only;
     rail->facts.moves_pages = rail->facts.moves_pages && rail->facts.target_copies;
     rail->next = host->net->rails;
     host->net->rails = rail;
@@ -232,6 +234,26 @@ static void endpoint_close(struct kvr_endpoint *endpoint)
     endpoint->queue_first = endpoint->queue_count = endpoint->queue_capacity = 0;
 }
 
+struct sim_sender *sim_sender_of(const struct kvr_endpoint *endpoint, uint32_t number)
+{
+    for (uint32_t i = 0; i < endpoint->sender_count; i++)
+        if (endpoint->senders[i].number == number)
+            return &endpoint->senders[i];
+    return NULL;
+}
+
+static void sender_insert(struct kvr_endpoint *endpoint, uint32_t number)
+{
+    struct sim_sender *sender = sim_sender_of(endpoint, number);
+
+    if (sender == NULL) {
+        endpoint->senders = sim_grown(endpoint->senders, endpoint->sender_count,
+                                      &endpoint->sender_capacity, sizeof(*endpoint->senders));
+        sender = &endpoint->senders[endpoint->sender_count++];
+    }
+    *sender = (struct sim_sender){.number = number};
+}
+
 static kvr_status peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
                               uint64_t *ret_peer, struct kvr_error *error)
 {
@@ -243,13 +265,18 @@ static kvr_status peer_insert(struct kvr_endpoint *endpoint, const uint8_t *addr
     if (number >= endpoint->rail->host->net->endpoint_count)
         return kvr_error_set(error, KVR_RAIL_FAILED, "fabric_sim", "there is no endpoint %u",
                              number);
+    if (endpoint->rail->facts.needs_senders)
+        sender_insert(endpoint, number);
     *ret_peer = number;
     return KVR_OK;
 }
 
 static void peer_remove(struct kvr_endpoint *endpoint, uint64_t peer)
 {
-    (void)endpoint, (void)peer;
+    struct sim_sender *sender = sim_sender_of(endpoint, (uint32_t)peer);
+
+    if (sender != NULL)
+        sender->removed = true;
 }
 
 static unsigned poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_completions,
@@ -306,6 +333,18 @@ static void check_local(struct kvr_endpoint *endpoint, const struct kvr_fabric_p
                                   "a write of bytes that are not registered on its rail");
 }
 
+/* Rule 12. A sender that the target has forgotten since may still write: its session has ended
+ * there. */
+static void check_sender(struct kvr_endpoint *endpoint, const struct kvr_endpoint *target)
+{
+    struct kvr_sim_net *net = endpoint->rail->host->net;
+
+    if (target->rail->facts.needs_senders && !target->stopped && !target->failed &&
+        sim_sender_of(target, endpoint->number) == NULL)
+        net->options.hooks.misuse(net->options.hooks.self,
+                                  "a write to an endpoint that does not know the writer");
+}
+
 static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
 {
     struct kvr_sim_net *net = endpoint->rail->host->net;
@@ -320,6 +359,7 @@ static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_wr
     if (endpoint->outstanding >= facts->outstanding_max ||
         sim_chance(net, net->options.again_chance))
         return KVR_AGAIN;
+    check_sender(endpoint, net->endpoints[write->peer]);
     made = write_new(net, &index);
     made->endpoint = endpoint;
     made->target = net->endpoints[write->peer];

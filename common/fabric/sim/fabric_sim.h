@@ -96,7 +96,9 @@ void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now);
 struct kvr_sim_counts kvr_sim_net_counts(const struct kvr_sim_net *net);
 
 /* facts: what every rail of this host says of itself (write limits, speed_bps); one of provider
- * "local" says that its target copies, beside others that do not.
+ * "local" says that its target copies, beside others that do not. Where a rail needs to know its
+ * senders, a write from an endpoint that was never inserted is a misuse, and one from an endpoint
+ * that was removed is not answered.
  *
  * Where the target copies, as with provider local, the bytes are read where they land, and when.
  * The end of the source's endpoint or process does not stop a copy that the target has begun:

@@ -159,10 +159,21 @@ static bool silent(const struct kvr_sim_net *net, const struct sim_write *write)
            net->now < write->target->rail->silent_until;
 }
 
+/* Its card does not answer such a write: it has no way to. */
+static bool unknown_there(const struct sim_write *write)
+{
+    const struct sim_sender *sender;
+
+    if (!write->target->rail->facts.needs_senders)
+        return false;
+    sender = sim_sender_of(write->target, write->endpoint->number);
+    return sender == NULL || sender->removed;
+}
+
 static void on_read(struct kvr_sim_net *net, uint32_t index)
 {
     struct sim_write *write = &net->writes[index];
-    bool target_gone = write->target->stopped || write->target->failed;
+    bool target_gone = write->target->stopped || write->target->failed || unknown_there(write);
 
     if ((write->endpoint->stopped || write->endpoint->failed) &&
         (target_gone || !target_copies(write)))

@@ -37,7 +37,13 @@ struct kvr_endpoint {
     struct kvr_rail *rail;
     uint32_t number; /* its address: unique in the net, never used again */
     bool stopped, closed;
-    bool failed;          /* its card is gone: writes are refused, and none lands */
+    bool failed; /* its card is gone: writes are refused, and none lands */
+    /* Of a rail that needs to know its senders: addresses that were inserted, each once. */
+    struct sim_sender {
+        uint32_t number;
+        bool removed; /* since then */
+    } * senders;
+    uint32_t sender_count, sender_capacity;
     uint32_t outstanding; /* accepted and not completed */
     struct kvr_completion *queue;
     uint32_t queue_first, queue_count, queue_capacity;
@@ -88,6 +94,8 @@ struct kvr_sim_net {
 };
 
 void *sim_grown(void *array, uint32_t count, uint32_t *capacity, size_t bytes);
+/* NULL: it never was inserted there. */
+struct sim_sender *sim_sender_of(const struct kvr_endpoint *endpoint, uint32_t number);
 bool sim_chance(struct kvr_sim_net *net, uint32_t of_10000);
 /* An accepted write sets out. */
 void sim_write_begin(struct kvr_sim_net *net, uint32_t index);

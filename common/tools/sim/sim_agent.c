@@ -310,6 +310,7 @@ static void rails_open(struct sim_agent *agent)
                   .outstanding_max = (uint32_t)kvr_rng_between(rng, 2, 48),
                   .doorbells = agent->number % 2 == 0},
         .target_copies = agent->world->target_copies,
+        .needs_senders = agent->world->needs_senders,
         .moves_pages = agent->staged && kvr_rng_percent(rng, agent->world->neighbours ? 95 : 50),
     };
 

@@ -346,6 +346,7 @@ struct sim_world {
     bool revocable; /* the target copies and a source stages: a failed write ends its transfer */
     bool target_copies; /* as with provider local; else cards copy */
     bool mixed;         /* cards do, and each group also has a rail where the target copies */
+    bool needs_senders; /* cards take writes only from endpoints that they know */
     bool neighbours;    /* of those worlds: most agents stage, and could move pages themselves */
     bool many_groups;   /* agents divide their rails */
     bool failover;      /* one group carries on for another */
