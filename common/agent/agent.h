@@ -23,7 +23,7 @@ struct kvr_agent_config {
     char advertise[KVR_OPTION_ITEM_BYTES]; /* prefill-agent only; "" = listen */
     char port_file[512];
     char stamps[512]; /* "" = no measurement */
-    char provider[16], digest[16], device[16];
+    char provider[KVR_PROVIDER_BYTES], digest[16], device[16];
     struct kvr_option_list rails, groups;
     char rail_ports[16];                   /* "" = the kernel chooses */
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */

@@ -22,7 +22,7 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
     struct kvr_group_thread_counters thread = kvr_group_thread_counters(group->thread);
 
     memcpy(rail->name, facts->name, sizeof(rail->name));
-    memcpy(rail->provider, facts->provider, sizeof(rail->provider));
+    snprintf(rail->provider, sizeof(rail->provider), "%s", facts->provider);
     snprintf(rail->address, sizeof(rail->address), "%s", facts->source);
     rail->epoch = address.epoch;
     rail->group = kvr_rail_groups_of(&agent->groups, index);

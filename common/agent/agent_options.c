@@ -42,9 +42,9 @@ static const struct kvr_option rows[] = {
         .help = "What the rails are: a provider of libfabric, or local, where the target maps the "
                 "source's memory; both agents of a pair must use the same. CARDS+local: for a peer "
                 "of this host and user that says so too, local, for others the cards; a peer's log "
-                "says which, and each transfer's record. Without +local cards for all. verbs and "
-                "efa pin memory (RLIMIT_MEMLOCK); the others do not. local alone is for two agents "
-                "of one host and one user."),
+                "says which, and each transfer's record. Without +local cards for all. verbs, "
+                "efa and efa-direct pin memory (RLIMIT_MEMLOCK); the others do not. local alone "
+                "is for two agents of one host and one user."),
     ROW("rails", "rail", LIST, rails, .value = "NAME", .max = KVR_AGENT_CARDS_MAX,
         .help = "A card to use: its interface, its libfabric domain, its PCI address or an IP "
                 "address of it. Repeat for every card. all, without another --rail: every card "

@@ -41,31 +41,39 @@ static const struct kvr_provider_code local = {
         .write = 1250, .piece = 50, .wire_byte = 0.08                                              \
     }
 
+/* Of both fabrics of EFA. Its cards write one piece, from and to one place. bytes_max is far below
+ * the limit of any card, and no less than the limit of verbs. Asked for an API below 1.18,
+ * libfabric leaves RDMA off on cards 0xefa0 and 0xefa1 (p4d, p5). Others found that a card maps
+ * about 24 million pages. */
+#define EFA_FACTS                                                                                  \
+    .prov_names = {"efa"}, .api_since = FI_VERSION(1, 18), .sized_queues = true,                   \
+    .efa_options = true, .device_memory = true, .pieces_local = 1, .pieces_remote = 1,             \
+    .bytes_max = 8 << 20, .pages_max = 24000000, .doorbells = true,                                \
+    .environment = "FI_EFA_ENABLE_SHM_TRANSFER", .environment_value = "0"
+
 static const struct kvr_provider rows[] = {
-    /* EFA turns a write with an immediate and more than one piece into sends (its source says so).
-     * It cuts a write above its card's limit, which it does not name, into several, each with the
-     * immediate. So bytes_max is far below that limit, and no less than the limit of verbs. Asked
-     * for an API below 1.18, libfabric leaves RDMA off on cards 0xefa0 and 0xefa1 (p4d, p5). Others
-     * found that a card maps about 24 million pages. */
+    /* The card's own path, without the protocol that fabric efa lays over it: a write is what the
+     * card writes, or it is refused. The target must know the writer, which fabric efa arranges by
+     * messages of its own. So endpoints of the two fabrics cannot write to each other, and agents
+     * name one of them. It came with libfabric 2.1; others prefer it from 2.4 on, where a card that
+     * would need receive buffers for immediates is left out. Cards name fabric efa as theirs, which
+     * every libfabric has. */
+    {.name = "efa-direct",
+     .code = &libfabric,
+     .default_rail = "",
+     .costs = CARD_COSTS,
+     .libfabric = {EFA_FACTS, .fabric_name = "efa-direct", .library_since = FI_VERSION(2, 4),
+                   .needs_senders = true}},
+    /* Fabric efa turns a write with an immediate and more than one piece into sends (its source
+     * says so). It cuts a write above its card's limit, which it does not name, into several, each
+     * with the immediate. */
     {.name = "efa",
      .code = &libfabric,
      .default_rail = "",
      .all_cards = true,
      .card = {true, KVR_CARD_RDMA, 0x1d0f, 0xefa0, 0xfff0},
      .costs = CARD_COSTS,
-     .libfabric = {.prov_names = {"efa"},
-                   .fabric_name = "efa",
-                   .api_since = FI_VERSION(1, 18),
-                   .sized_queues = true,
-                   .efa_options = true,
-                   .device_memory = true,
-                   .pieces_local = 1,
-                   .pieces_remote = 1,
-                   .bytes_max = 8 << 20,
-                   .pages_max = 24000000,
-                   .doorbells = true,
-                   .environment = "FI_EFA_ENABLE_SHM_TRANSFER",
-                   .environment_value = "0"}},
+     .libfabric = {EFA_FACTS, .fabric_name = "efa"}},
     /* ofi_rxm has two pools of 1024 buffers an endpoint, of 16 KiB by default, and fills
      * them again with every eighth connection; both sides of a connection must have the same size.
      * It copies an injected write that asks for a completion first and posts it like any other:

@@ -33,9 +33,11 @@ struct kvr_libfabric_facts {
     bool completes_early;  /* when the kernel has taken a write, unless asked to wait longer */
     bool injects;          /* takes small writes with their bytes, and completes them like others */
     bool sized_queues;     /* an endpoint's queue that runs over loses arrivals */
+    bool needs_senders;    /* a target's endpoint takes writes only from addresses that it knows */
     bool efa_options;      /* its endpoints have the options of libfabric's EFA */
     bool device_memory;    /* the cards reach GPU memory, where libfabric and the drivers help */
     uint32_t api_since;    /* the API that kvrail must be built with, at least; 0: any */
+    uint32_t library_since; /* the libfabric that kvrail finds at run time, at least; 0: any */
     uint32_t trywait_since; /* fi_trywait works from this libfabric on; 0: always */
     bool by_address;        /* rails are told apart by a local IP address */
     bool memory_unlocked;   /* registrations and progress share a table without a lock */

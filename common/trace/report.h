@@ -28,7 +28,7 @@
 #define KVR_REPORT_EVENTS_MAX 1000
 #define KVR_REPORT_BYTES_MAX  (4u << 20) /* of one body */
 #define KVR_VERSION_BYTES     48
-#define KVR_PROVIDER_BYTES    16
+#define KVR_PROVIDER_BYTES    32 /* "efa-direct+local" */
 
 /* X(symbol, name, what it says) */
 #define KVR_RAIL_STATE_LIST(X)                                                                     \

@@ -322,6 +322,21 @@ struct fi_info *fake_ofi_add_efa(const char *domain)
     return info;
 }
 
+/* As libfabric 2.6 lists it: before the entry of fabric efa. */
+struct fi_info *fake_ofi_add_efa_direct(const char *domain)
+{
+    struct fi_info *info = fake_ofi_add_efa(domain);
+
+    free(info->fabric_attr->name);
+    info->fabric_attr->name = strdup("efa-direct");
+    info->mode |= FI_CONTEXT2;
+    info->domain_attr->data_progress = FI_PROGRESS_AUTO;
+    info->ep_attr->max_msg_size = 1 << 30;
+    info->tx_attr->iov_limit = 2;
+    info->tx_attr->inject_size = 32;
+    return info;
+}
+
 static struct fi_info *add_verbs(const char *domain, const void *address, size_t bytes)
 {
     struct fi_info *info = add("verbs;ofi_rxm", "IB-0xfe80000000000000", domain);

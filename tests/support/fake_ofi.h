@@ -42,6 +42,8 @@ extern struct fake_ofi fake_ofi;
 void fake_ofi_reset(void);
 /* An entry as fi_getinfo of libfabric 2.6 returns it, added at the end of the list. */
 struct fi_info *fake_ofi_add_efa(const char *domain);
+/* The same card under its other fabric. */
+struct fi_info *fake_ofi_add_efa_direct(const char *domain);
 struct fi_info *fake_ofi_add_verbs(const char *domain, const char *address);
 /* Where its card lies: "0000:50:00.0". */
 void fake_ofi_set_pci(struct fi_info *info, const char *pci);

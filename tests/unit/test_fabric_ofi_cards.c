@@ -244,6 +244,72 @@ static void emulated_writes_are_noticed(void **state)
     }
 }
 
+/* libfabric lists a card once for each fabric of EFA; their endpoints cannot write to each other.
+ */
+static void a_fabric_of_efa_is_taken_by_its_name(void **state)
+{
+    static const struct {
+        const char *provider, *fabric;
+        bool needs_senders;
+    } table[] = {{"efa", "efa", false}, {"efa-direct", "efa-direct", true}};
+
+    (void)state;
+    fake_ofi_add_efa_direct("rdmap79s0-rdm");
+    fake_ofi_add_efa("rdmap79s0-rdm");
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct kvr_rail_facts *facts;
+        struct kvr_rail *rail = open_rail(table[i].provider, "", false);
+
+        facts = fabric.ops->rail_facts(rail);
+        assert_string_equal(rail->info->fabric_attr->name, table[i].fabric);
+        assert_string_equal(facts->provider, table[i].provider);
+        assert_int_equal(facts->needs_senders, table[i].needs_senders);
+        assert_int_equal(facts->write.pieces_local, 1);
+        assert_int_equal(facts->write.pieces_remote, 1);
+        assert_int_equal(facts->write.bytes_max, 8 << 20);
+        fabric.ops->rail_close(rail);
+        rail = open_rail(table[i].provider, "rdmap79s0-rdm", true); /* with device memory */
+        assert_string_equal(rail->info->fabric_attr->name, table[i].fabric);
+        fabric.ops->rail_close(rail);
+    }
+}
+
+/* Each write needs memory for libfabric's notes, and is kept from CUDA as on fabric efa. */
+static void efa_direct_is_opened_with_its_mode_and_options(void **state)
+{
+    struct kvr_endpoint *endpoint = NULL;
+    struct kvr_error error = {0};
+    struct kvr_rail *rail;
+
+    (void)state;
+    fake_ofi_add_efa_direct("rdmap79s0-rdm");
+    rail = open_rail("efa-direct", "", true);
+    assert_int_equal(fabric.ops->endpoint_open(rail, &endpoint, &error), KVR_OK);
+    assert_non_null(endpoint->contexts);
+    assert_false(fake_ofi.cuda_permitted);
+    assert_int_equal(fake_ofi.rnr_retry, 7);
+    assert_int_equal(fabric.ops->rail_facts(rail)->writes, KVR_WRITES_RDMA);
+    fabric.ops->endpoint_close(endpoint);
+    fabric.ops->rail_close(rail);
+}
+
+static void efa_direct_needs_a_library_that_has_it(void **state)
+{
+    struct kvr_error error = {0};
+    struct fi_info *list = NULL;
+
+    (void)state;
+    fake_ofi_add_efa_direct("rdmap79s0-rdm");
+    fake_ofi.version = FI_VERSION(2, 3);
+    assert_int_equal(ofi_getinfo("efa-direct", NULL, &list, &error), KVR_UNSUPPORTED);
+    assert_non_null(strstr(error.detail, "needs libfabric 2.4 or later at run time"));
+    assert_non_null(strstr(error.detail, "both agents use provider efa"));
+    fake_ofi.version = FI_VERSION(2, 4);
+    assert_int_equal(ofi_getinfo("efa-direct", NULL, &list, &error), KVR_OK);
+    fi_freeinfo(list);
+    assert_int_equal(ofi_getinfo("efa", NULL, &list, &error), KVR_NOT_FOUND); /* not there */
+}
+
 static size_t queue_size(const char *provider, uint32_t peers, uint32_t window_writes)
 {
     struct kvr_rail_options options = {.peers = peers, .window_writes = window_writes};
@@ -335,6 +401,9 @@ int main(void)
         CASE(options_that_a_library_or_card_lacks_are_left_out),
         CASE(verbs_has_no_options_of_efa),
         CASE(emulated_writes_are_noticed),
+        CASE(a_fabric_of_efa_is_taken_by_its_name),
+        CASE(efa_direct_is_opened_with_its_mode_and_options),
+        CASE(efa_direct_needs_a_library_that_has_it),
         CASE(device_memory_without_cuda_in_libfabric_names_the_remedy),
         CASE(a_region_of_too_many_pages_names_huge_pages),
         CASE(a_queue_has_room_for_what_all_peers_may_send),

@@ -43,9 +43,10 @@ static void rows_are_whole(void **state)
 static void choices_follow_from_the_rows(void **state)
 {
     (void)state;
-    assert_string_equal(kvr_provider_choices(), "efa|verbs|tcp|local");
+    assert_string_equal(kvr_provider_choices(), "efa-direct|efa|verbs|tcp|local");
     assert_string_equal(kvr_provider_choices_mixed(),
-                        "efa|verbs|tcp|local|efa+local|verbs+local|tcp+local");
+                        "efa-direct|efa|verbs|tcp|local|efa-direct+local|efa+local|verbs+local|"
+                        "tcp+local");
     assert_string_equal(kvr_provider_choices_loopback(), "tcp|local");
 }
 

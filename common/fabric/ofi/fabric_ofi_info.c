@@ -162,6 +162,21 @@ static kvr_status check_api(const struct kvr_provider *provider, struct kvr_erro
                          FI_MINOR(since));
 }
 
+/* Of the library that was found, which may be later than the one that kvrail was built with. */
+static kvr_status check_library(const struct kvr_provider *provider, struct kvr_error *error)
+{
+    uint32_t since = provider->libfabric.library_since;
+
+    if (!FI_VERSION_LT(fi_version(), since))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_UNSUPPORTED, "fabric",
+                         "provider %s needs libfabric %u.%u or later at run time, and this one is "
+                         "%s: --libfabric names the folder of another; or both agents use provider "
+                         "efa",
+                         provider->name, FI_MAJOR(since), FI_MINOR(since),
+                         kvr_fabric_ofi_version());
+}
+
 kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **ret_list,
                        struct kvr_error *error)
 {
@@ -176,6 +191,7 @@ kvr_status ofi_getinfo(const char *name, const char *source, struct fi_info **re
     KVR_TRY(check_api(provider, error));
     prepare_environment();
     KVR_TRY(kvr_libfabric_load(error));
+    KVR_TRY(check_library(provider, error));
     for (size_t i = 0; i < 2 && provider->libfabric.prov_names[i] != NULL; i++) {
         struct fi_info *hints = make_hints(provider->libfabric.prov_names[i], false), *list = NULL;
 
@@ -380,6 +396,7 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
                 .inject_bytes = to_u32(info->tx_attr->inject_size),
             },
         .progress_manual = info->domain_attr->data_progress == FI_PROGRESS_MANUAL,
+        .needs_senders = known->needs_senders,
         .exposed = provider->exposed,
         .pins_memory = (info->domain_attr->mr_mode & FI_MR_ALLOCATED) != 0,
     };

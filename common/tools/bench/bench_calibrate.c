@@ -115,19 +115,28 @@ static bool side_open(struct bed *bed, int index, const char *provider)
     return true;
 }
 
-static bool bed_open(struct bed *bed, const char *provider)
+/* One side learns the address of the other. */
+static bool side_insert(struct bed *bed, int index, uint64_t *ret_peer)
 {
     uint8_t address[KVR_ADDRESS_BYTES];
     struct kvr_error error = {0};
     uint32_t bytes;
 
-    kvr_fabric_of(provider, &bed->fabric);
-    if (!side_open(bed, 1, provider) || !side_open(bed, 0, provider))
-        return false;
-    bed->fabric.ops->endpoint_address(bed->sides[1].endpoint, address, &bytes);
-    if (bed->fabric.ops->peer_insert(bed->sides[0].endpoint, address, bytes, &bed->peer, &error) !=
-        KVR_OK)
+    bed->fabric.ops->endpoint_address(bed->sides[1 - index].endpoint, address, &bytes);
+    if (bed->fabric.ops->peer_insert(bed->sides[index].endpoint, address, bytes, ret_peer,
+                                     &error) != KVR_OK)
         return failed("the other side", &error);
+    return true;
+}
+
+static bool bed_open(struct bed *bed, const char *provider)
+{
+    uint64_t writer;
+
+    kvr_fabric_of(provider, &bed->fabric);
+    if (!side_open(bed, 1, provider) || !side_open(bed, 0, provider) ||
+        !side_insert(bed, 1, &writer) || !side_insert(bed, 0, &bed->peer))
+        return false;
     bed->turns = (struct bench_turns){.ops = bed->fabric.ops,
                                       .source = bed->sides[0].endpoint,
                                       .target = bed->sides[1].endpoint,
