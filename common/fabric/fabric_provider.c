@@ -61,6 +61,7 @@ static const struct kvr_provider rows[] = {
     {.name = "efa-direct",
      .code = &libfabric,
      .default_rail = "",
+     .all_cards = true,
      .costs = CARD_COSTS,
      .libfabric = {EFA_FACTS, .fabric_name = "efa-direct", .library_since = FI_VERSION(2, 4),
                    .needs_senders = true}},
