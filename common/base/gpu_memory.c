@@ -13,14 +13,15 @@ typedef int (*nvml_find)(const char *pci, void **ret_device);
 typedef int (*nvml_memory_of)(void *device, struct nvml_memory *ret_memory);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static nvml_find find;           /* NULL: there is no NVML */
-static nvml_memory_of memory_of; /* the library stays for the life of the process */
+static void *library;  /* NVML; stays for the life of the process */
+static nvml_find find; /* NULL: there is no NVML */
+static nvml_memory_of memory_of;
 
 static void start_once(void)
 {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     nvml_init init;
 
+    library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return;
     /* POSIX lets an object pointer be a function's. */
