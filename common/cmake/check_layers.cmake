@@ -1,7 +1,7 @@
 # Fails on each of these:
 #
 #   An #include of ours that the layers do not allow:
-#     base ← {wire, kv, topology, trace} ← device ← fabric ← rail_group ← agent ← programs ← tools, tests.
+#     base ← tls ← {wire, kv, topology, trace} ← device ← fabric ← rail_group ← agent ← programs ← tools, tests.
 #     In common/tools each of bench, replay and sim is a layer of its own (tools/bench, …) beside the files
 #     that they share (tools).
 #   A system header in a pure file that is not on a short list.
@@ -10,10 +10,11 @@
 #   A log line above debug in common/, outside the shell of the agents and the tools.
 cmake_minimum_required(VERSION 3.22)
 
-set(low base wire kv topology trace)
+set(low base tls wire kv topology trace)
 set(programs prefill-agent decode-agent scheduler)
 set(sees_base base)
-set(sees_wire base wire)
+set(sees_tls base tls)
+set(sees_wire base tls wire)
 set(sees_kv base kv)
 set(sees_topology base topology)
 set(sees_trace base trace)
@@ -25,7 +26,7 @@ set(sees_client base wire client)
 set(sees_client_examples engine.h) # beside them, also where they are installed
 set(sees_prefill-agent ${low} fabric device rail_group agent prefill-agent)
 set(sees_decode-agent ${low} fabric device rail_group agent decode-agent)
-set(sees_scheduler base wire trace scheduler)
+set(sees_scheduler base tls wire trace scheduler)
 set(sees_tools ${low} device fabric rail_group agent prefill-agent tools)
 set(sees_tools/bench ${low} device fabric rail_group client prefill-agent tools tools/bench)
 set(sees_tools/replay base wire trace client tools tools/replay)

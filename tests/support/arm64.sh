@@ -23,7 +23,7 @@ mkdir -p "$work"
 status=0
 sh tests/support/debian_packages.sh unpack "$release" arm64 "$work" libc6-dev libfabric-dev libuv1-dev \
     libprotobuf-c-dev libjansson-dev libxxhash-dev uthash-dev libinih-dev libsqlite3-dev libmicrohttpd-dev \
-    libhwloc-dev libcurl4-gnutls-dev >"$work/packages.log" 2>&1 || status=$?
+    libgnutls28-dev nettle-dev libhwloc-dev libcurl4-gnutls-dev >"$work/packages.log" 2>&1 || status=$?
 [ $status != 77 ] || impossible "$(tail -n 1 "$work/packages.log")"
 [ $status = 0 ] || failed "$work/packages.log"
 

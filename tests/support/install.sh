@@ -70,6 +70,8 @@ set_build() {
     package libinih-dev
     package libsqlite3-dev
     package libmicrohttpd-dev
+    package libgnutls28-dev
+    package nettle-dev
     package libhwloc-dev
     package libcurl4-gnutls-dev libcurl4-openssl-dev libcurl4-nss-dev
 }
