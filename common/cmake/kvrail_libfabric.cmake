@@ -67,6 +67,7 @@ else()
     set(KVRAIL_LIBFABRIC_FILE ${pkgcfg_lib_libfabric_fabric})
 endif()
 
+set(KVRAIL_LIBFABRIC_FILE ${KVRAIL_LIBFABRIC_FILE} CACHE INTERNAL "") # tests/gpu/pack.py reads it there
 execute_process(COMMAND ${CMAKE_NM} -D ${KVRAIL_LIBFABRIC_FILE} OUTPUT_VARIABLE symbols ERROR_QUIET)
 set(KVRAIL_LIBFABRIC_SYMBOLS)
 foreach(name IN ITEMS fi_dupinfo fi_fabric fi_freeinfo fi_getinfo fi_strerror fi_tostr fi_version)

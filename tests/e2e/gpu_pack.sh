@@ -7,7 +7,7 @@ build=${1:?build}
 for command in python3 patchelf strip ldd gzip; do
     command -v $command >/dev/null || { echo "there is no $command" >&2; exit 77; }
 done
-archive=$(sed -n 's/^pkgcfg_lib_libfabric_fabric:[A-Z]*=\(.*\)\.so$/\1.a/p' "$build/CMakeCache.txt")
+archive=$(sed -n 's/^KVRAIL_LIBFABRIC_FILE:[A-Z]*=\(.*\)\.so[0-9.]*$/\1.a/p' "$build/CMakeCache.txt")
 [ -e "$archive" ] || { echo "this libfabric has no static library" >&2; exit 77; }
 driver=$build/tests/fake_cuda
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")

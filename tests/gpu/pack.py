@@ -69,10 +69,11 @@ def cached(build: Path, name: str) -> str:
 
 def libfabric(build: Path, folder: Path) -> Path:
     """For tcp alone, as in the wheel: it needs nothing but the C library."""
-    shared = Path(cached(build, "pkgcfg_lib_libfabric_fabric"))
+    shared = cached(build, "KVRAIL_LIBFABRIC_FILE")
+    archive = re.sub(r"\.so[0-9.]*$", ".a", shared)
     path = folder / "libfabric.so.1"
     script = ROOT / "common/wheel/link_libfabric.sh"
-    elf.run("sh", script, cached(build, "CMAKE_C_COMPILER"), shared, shared.with_suffix(".a"), path)
+    elf.run("sh", script, cached(build, "CMAKE_C_COMPILER"), shared, archive, path)
     return path
 
 

@@ -91,6 +91,7 @@ set_test() {
     program clang-tidy clang-tidy
     program llvm-symbolizer llvm
     program cppcheck cppcheck
+    program patchelf patchelf
     program codespell codespell
     program python3 python3
     package python3-yaml
@@ -123,6 +124,7 @@ set_verbs() {
 
 set_wheel() {
     set_build
+    set_source
     program python3 python3
     program dpkg dpkg
     program patchelf patchelf
