@@ -10,7 +10,7 @@
 #
 # --libfabric: builds with the libfabric of that prefix (1.17 to 2.x) and runs with it; KVRAIL_LIBFABRIC_ROOT of
 # the environment does the same. --libfabric-run: builds as before, and runs with the libfabric of that
-# prefix, which must be as new as that of the build. wheel and verbs are about the system's and are skipped then.
+# prefix, which must be as new as that of the build. libfabric2, wheel and verbs are skipped then.
 set -eu
 
 called_from=$(pwd)
@@ -261,17 +261,9 @@ skip_stage() {
     why_skipped=$1
 }
 
-# suite NAME: tests/NAME/run.sh with the release build. Its last line is "NAME: N passed, N failed, N
-# skipped". Where it cannot run, it ends with 77 and says why in its last line: the stage is skipped.
+# suite NAME: tests/NAME/run.sh. Its last line is "NAME: N passed, N failed, N skipped". Where it cannot run, it
+# ends with 77 and says why in its last line: the stage is skipped.
 suite() {
-    if [ -n "$library" ] && [ "$1" != engines ]; then
-        skip_stage "$1 is about the system's libfabric, and another was asked for"
-        return 77
-    fi
-    if ! configure release 1 || ! build release; then
-        count_check 1
-        return 1
-    fi
     log=$root/build/logs/$1.log
     {
         status=0
@@ -292,12 +284,30 @@ suite() {
     return "$status"
 }
 
-# The libfabric of Debian 13 and a build with it: the tests of fabric, and the demo.
-stage_libfabric2() {
-    if [ -n "$library" ]; then
-        skip_stage "another libfabric was asked for"
-        return 77
+# release_suite NAME: with the release build.
+release_suite() {
+    if ! configure release 1 || ! build release; then
+        count_check 1
+        return 1
     fi
+    suite "$1"
+}
+
+stage_engines() { release_suite engines; }
+
+# In a VM.
+stage_verbs() { of_no_other_libfabric && release_suite verbs; }
+
+# Skips a stage that names its own libfabric where another was asked for.
+of_no_other_libfabric() {
+    [ -n "$library" ] || return 0
+    skip_stage "another libfabric was asked for"
+    return 77
+}
+
+# build_libfabric2 [TARGET…]: the libfabric of Debian 13, the programs with it, and those targets.
+build_libfabric2() {
+    of_no_other_libfabric || return
     status=0
     quietly debian13_libfabric sh tests/support/debian13_libfabric.sh || status=$?
     if [ "$status" -eq 77 ]; then
@@ -306,14 +316,17 @@ stage_libfabric2() {
     fi
     library=$root/build/debian13/libfabric/lib
     # shellcheck disable=SC2086 # a list of targets
-    if [ "$status" -ne 0 ] || ! configure libfabric2 1 "-DKVRAIL_LIBFABRIC_ROOT=${library%/lib}" ||
-        ! quietly build-libfabric2 cmake --build --preset libfabric2 --target $programs fabric_tests ||
-        ! loads_libfabric libfabric2; then
-        library=
-        count_check 1
-        return 1
-    fi
+    [ "$status" -eq 0 ] && configure libfabric2 1 "-DKVRAIL_LIBFABRIC_ROOT=${library%/lib}" &&
+        quietly build-libfabric2 cmake --build --preset libfabric2 --target $programs "$@" &&
+        loads_libfabric libfabric2 || status=1
     library=
+    [ "$status" -eq 0 ] || count_check 1
+    return "$status"
+}
+
+# The tests of fabric, and the demo.
+stage_libfabric2() {
+    build_libfabric2 fabric_tests || return
     failures=0
     run_tests libfabric2 "$@" -R '^(fabric|unit\.fabric|unit\.region|unit\.rail_ports|e2e\.libfabric)' || failures=1
     status=0
@@ -323,11 +336,10 @@ stage_libfabric2() {
     [ $((failures + status)) -eq 0 ]
 }
 
-stage_engines() { suite engines; }
-stage_wheel() { suite wheel; }
-
-# In a VM.
-stage_verbs() { suite verbs; }
+stage_wheel() {
+    build_libfabric2 || return
+    suite wheel
+}
 
 minutes() {
     echo "$(($1 / 60)).$(($1 % 60 * 10 / 60))"

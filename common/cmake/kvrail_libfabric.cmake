@@ -5,9 +5,11 @@
 # system's. Headers and library then come from that prefix alone: pkg-config and CMake's search would go
 # on to the system's where something is missing.
 #
-# Sets KVRAIL_LIBFABRIC_FILE, the shared library, and KVRAIL_LIBFABRIC_SYMBOLS; the target is kvr_libfabric.
+# Sets KVRAIL_LIBFABRIC_FILE, the shared library, KVRAIL_LIBFABRIC_VERSION, that of the headers, KVRAIL_LIBFABRIC_FROM,
+# the prefix, and KVRAIL_LIBFABRIC_SYMBOLS; the target is kvr_libfabric.
 
 set(libfabric_oldest ${KVRAIL_OLDEST_libfabric})
+set(KVRAIL_LIBFABRIC_FULL 1.20) # an older one lacks what provider efa and dmabufs of GPUs need
 
 # Kept in the cache: a later run of cmake, without that environment, takes the same.
 if("${KVRAIL_LIBFABRIC_ROOT}" STREQUAL "" AND NOT "$ENV{KVRAIL_LIBFABRIC_ROOT}" STREQUAL "")
@@ -20,7 +22,7 @@ function(kvr_libfabric_refuse reason)
         "or to nothing for the system's.")
 endfunction()
 
-# Sets include, file and version of the libfabric in that prefix.
+# Sets include, file and KVRAIL_LIBFABRIC_VERSION of the libfabric in that prefix.
 function(kvr_libfabric_of prefix)
     if(NOT IS_ABSOLUTE "${prefix}" OR NOT IS_DIRECTORY "${prefix}")
         kvr_libfabric_refuse("there is no such folder")
@@ -45,7 +47,7 @@ function(kvr_libfabric_of prefix)
         if(EXISTS ${prefix}/${folder}/libfabric.so.1)
             set(include ${prefix}/include PARENT_SCOPE)
             set(file ${prefix}/${folder}/libfabric.so.1 PARENT_SCOPE)
-            set(version ${number} PARENT_SCOPE)
+            set(KVRAIL_LIBFABRIC_VERSION ${number} PARENT_SCOPE)
             return()
         endif()
     endforeach()
@@ -54,7 +56,7 @@ endfunction()
 
 if(KVRAIL_LIBFABRIC_ROOT)
     kvr_libfabric_of("${KVRAIL_LIBFABRIC_ROOT}")
-    set(from ${KVRAIL_LIBFABRIC_ROOT})
+    set(KVRAIL_LIBFABRIC_FROM ${KVRAIL_LIBFABRIC_ROOT})
     set(KVRAIL_LIBFABRIC_FILE ${file})
     get_filename_component(folder ${file} DIRECTORY)
     list(APPEND CMAKE_BUILD_RPATH ${folder})
@@ -62,8 +64,8 @@ if(KVRAIL_LIBFABRIC_ROOT)
 else()
     kvr_dependency(libfabric libfabric)
     set(include $<TARGET_PROPERTY:PkgConfig::libfabric,INTERFACE_INCLUDE_DIRECTORIES>)
-    set(version ${libfabric_VERSION})
-    set(from ${libfabric_PREFIX})
+    set(KVRAIL_LIBFABRIC_VERSION ${libfabric_VERSION})
+    set(KVRAIL_LIBFABRIC_FROM ${libfabric_PREFIX})
     set(KVRAIL_LIBFABRIC_FILE ${pkgcfg_lib_libfabric_fabric})
 endif()
 
@@ -85,8 +87,8 @@ add_library(kvr_libfabric INTERFACE)
 target_include_directories(kvr_libfabric SYSTEM INTERFACE ${include})
 target_link_libraries(kvr_libfabric INTERFACE ${CMAKE_DL_LIBS})
 
-message(STATUS "libfabric ${version} from ${from}")
-if(version VERSION_LESS 1.20)
-    message(STATUS "libfabric below 1.20: no provider efa, and no dmabuf of a GPU for cards; "
+message(STATUS "libfabric ${KVRAIL_LIBFABRIC_VERSION} from ${KVRAIL_LIBFABRIC_FROM}")
+if(KVRAIL_LIBFABRIC_VERSION VERSION_LESS KVRAIL_LIBFABRIC_FULL)
+    message(STATUS "libfabric below ${KVRAIL_LIBFABRIC_FULL}: no provider efa, and no dmabuf of a GPU for cards; "
         "KVRAIL_LIBFABRIC_ROOT takes a later one")
 endif()

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import elf
@@ -50,14 +51,42 @@ def package_of(file: Path) -> str:
     raise Refused(f"{real} belongs to no Debian package, so its licence is not known")
 
 
-def licences(packages: set[str]) -> dict[str, bytes]:
-    """Each package's copyright file, and the texts that these refer to."""
+@dataclass(frozen=True)
+class Part:
+    """Code of others: a row of the metadata's table."""
+
+    file: str
+    package: str
+    version: str
+    licence: Path
+
+
+def debian_part(file: str, package: str) -> Part:
+    version = elf.run("dpkg-query", "-W", "-f", "${Version}", package)
+    return Part(file, package, version, DOCS / package / "copyright")
+
+
+def libfabric_part(options: argparse.Namespace) -> Part:
+    """libfabric of Debian, or of a prefix that says under which licence it is."""
+    file, archive = "libfabric/libfabric.so.1", options.libfabric_archive
+    licence = options.libfabric_prefix / "share/doc/libfabric/copyright"
+    if licence.exists():
+        return Part(file, "libfabric", options.libfabric_version, licence)
+    try:
+        return debian_part(file, package_of(archive))
+    except Refused as error:
+        raise Refused(f"{error}: copy the file COPYING of that libfabric's source to {licence}") from error
+
+
+def licences(parts: list[Part]) -> dict[str, bytes]:
+    """Each package's licence, and the texts that these refer to."""
     files: dict[str, bytes] = {}
-    for package in sorted(packages):
-        path = DOCS / package / "copyright"
-        if not path.exists():
-            raise Refused(f"{path} is missing: the wheel carries {package}, and must carry its licence")
-        files[f"{package}/copyright"] = path.read_bytes()
+    for part in sorted(parts, key=lambda part: part.package):
+        if not part.licence.exists():
+            raise Refused(
+                f"{part.licence} is missing: the wheel carries {part.package}, and must carry its licence"
+            )
+        files[f"{part.package}/copyright"] = part.licence.read_bytes()
     named = re.findall(rb"/usr/share/common-licenses/([A-Za-z0-9.-]+)", b"\n".join(files.values()))
     for name in sorted({text.decode().rstrip(".") for text in named}):
         path = COMMON_LICENCES / name
@@ -141,8 +170,8 @@ class Binaries:
             self.add(place, f"kvrail/lib/{name}")
 
 
-def metadata(wheel: Wheel, table: list[tuple[str, str, str]]) -> str:
-    rows = "".join(f"| {name} | {package} | {version} |\n" for name, package, version in table)
+def metadata(wheel: Wheel, parts: list[Part]) -> str:
+    rows = "".join(f"| {part.file} | {part.package} | {part.version} |\n" for part in parts)
     names = sorted(path for path in wheel.files if path.startswith(f"{wheel.info}/licenses/"))
     files = "".join(f"License-File: {path.removeprefix(wheel.info + '/licenses/')}\n" for path in names)
     return f"""Metadata-Version: 2.4
@@ -160,11 +189,11 @@ Description-Content-Type: text/markdown
 
 The package `kvrail` with `libkvrail`, and the programs {', '.join(f'`{name}`' for name in PROGRAMS)}.
 
-kvrail is under Apache-2.0. The wheel carries these libraries of Debian, unchanged, under the licences in
-the folder `licenses` of its metadata. `libfabric` is linked from Debian's objects for tcp alone; the option
-`--libfabric DIR` of the programs loads another.
+kvrail is under Apache-2.0. The wheel carries these libraries, unchanged, under the licences in the folder
+`licenses` of its metadata. Those beside libfabric are Debian's packages. libfabric is linked from its own
+objects for tcp alone; the option `--libfabric DIR` of the programs loads another, as new or newer.
 
-| file | Debian package | version |
+| file | package | version |
 |---|---|---|
 {rows}"""
 
@@ -174,12 +203,7 @@ def entry_points() -> str:
     return "[console_scripts]\n" + "\n".join(lines) + "\n"
 
 
-def debian_version(package: str) -> str:
-    return elf.run("dpkg-query", "-W", "-f", "${Version}", package)
-
-
-def add_binaries(wheel: Wheel, options: argparse.Namespace) -> list[tuple[str, str, str]]:
-    """Returns the table of what is others': file, package, version."""
+def add_binaries(wheel: Wheel, options: argparse.Namespace) -> list[Part]:
     binaries = Binaries(wheel)
     programs = [options.programs / name for name in PROGRAMS]
     binaries.add(options.library, "kvrail/lib/libkvrail.so.1", "$ORIGIN")
@@ -188,11 +212,10 @@ def add_binaries(wheel: Wheel, options: argparse.Namespace) -> list[tuple[str, s
         binaries.add(program, f"kvrail/bin/{program.name}", "$ORIGIN/../lib:$ORIGIN/../libfabric")
     for source in [options.library, options.libfabric, *programs]:
         binaries.need(source)
-    others = [(f"lib/{name}", package_of(place)) for name, place in sorted(binaries.carried.items())]
-    others.append(("libfabric/libfabric.so.1", package_of(options.libfabric_archive)))
-    others.append(("in libfabric.so.1", package_of(options.atomic_archive)))
-    others += [("in the programs", package) for package in COMPILED_IN]
-    return [(file, package, debian_version(package)) for file, package in others]
+    parts = [debian_part(f"lib/{name}", package_of(place)) for name, place in sorted(binaries.carried.items())]
+    parts.append(libfabric_part(options))
+    parts.append(debian_part("in libfabric.so.1", package_of(options.atomic_archive)))
+    return parts + [debian_part("in the programs", package) for package in COMPILED_IN]
 
 
 def build(options: argparse.Namespace) -> Path:
@@ -203,11 +226,11 @@ def build(options: argparse.Namespace) -> Path:
     package = options.source / "common/python/kvrail"
     for file in [*package.rglob("*.py"), package / "py.typed"]:
         wheel.add(f"kvrail/{file.relative_to(package)}", file.read_bytes())
-    table = add_binaries(wheel, options)
+    parts = add_binaries(wheel, options)
     wheel.add(f"{wheel.info}/licenses/LICENSE", (options.source / "LICENSE").read_bytes())
-    for name, content in licences({package for _, package, _ in table}).items():
+    for name, content in licences(parts).items():
         wheel.add(f"{wheel.info}/licenses/{name}", content)
-    wheel.add(f"{wheel.info}/METADATA", metadata(wheel, table))
+    wheel.add(f"{wheel.info}/METADATA", metadata(wheel, parts))
     wheel.add(f"{wheel.info}/entry_points.txt", entry_points())
     wheel.add(
         f"{wheel.info}/WHEEL",
@@ -218,10 +241,11 @@ def build(options: argparse.Namespace) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("source", "programs", "library", "libfabric", "libfabric-archive", "atomic-archive"):
+    for name in ("source", "programs", "library", "version-header", "output", "atomic-archive"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--version-header", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
+    for name in ("libfabric", "libfabric-archive", "libfabric-prefix"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--libfabric-version", required=True)
     try:
         path = build(parser.parse_args())
     except (Refused, elf.Failed) as error:

@@ -55,7 +55,7 @@ test_cuda() {
     refused "KVRAIL_CUDA is 'perhaps'; allowed: AUTO, ON, OFF"
 }
 
-# prefix NAME: one with the headers and the library of the system.
+# prefix NAME [MINOR]: one with the headers and the library of the system. The headers say 1.MINOR.
 prefix() {
     mkdir -p "$work/$1/include/rdma" "$work/$1/lib/pkgconfig"
     cp -r "$headers"/rdma/fi_*.h "$headers/rdma/fabric.h" "$headers/rdma/providers" "$work/$1/include/rdma/"
@@ -63,11 +63,23 @@ prefix() {
     # As an installation has it: pkg-config believes that all is there.
     printf 'Name: libfabric\nDescription: x\nVersion: 1.17.0\nCflags: -I%s\nLibs: -L%s -lfabric\n' \
         "$work/$1/include" "$work/$1/lib" >"$work/$1/lib/pkgconfig/libfabric.pc"
+    [ $# = 1 ] || sed -i "s/^\(#define FI_MINOR_VERSION\) .*/\1 $2/; s/^\(#define FI_MAJOR_VERSION\) .*/\1 1/" \
+        "$work/$1/include/rdma/fabric.h"
 }
 # given NAME: configured with that prefix.
 given() { configure -DKVRAIL_LIBFABRIC_ROOT="$work/$1"; }
 broken() {
     refused "KVRAIL_LIBFABRIC_ROOT is '$work/$1', but $2" 'Set it to the prefix where libfabric 1.17 or later is'
+}
+
+# no_wheel WORDS: for the target wheel nothing is compiled, and it says what to do.
+no_wheel() {
+    code=0
+    "$cmake" --build "$work/build" --target wheel >"$work/lines" 2>&1 || code=$?
+    cp "$work/lines" "$work/said"
+    refused "$1" 'sh tests/support/debian13_libfabric.sh` makes one' '-DKVRAIL_LIBFABRIC_ROOT=PREFIX takes another'
+    compiled=$(find "$work/build" -name '*.o' ! -path '*/CMakeFiles/[0-9]*')
+    [ -z "$compiled" ] || { echo "compiled all the same: $compiled" && exit 1; }
 }
 
 test_libfabric() {
@@ -89,10 +101,15 @@ test_libfabric() {
     echo text >"$work/text/lib/libfabric.so.1"
     given text
     broken text "$(sed -n 's/^CMAKE_NM:.*=//p' "$work/build/CMakeCache.txt") -D $work/text/lib/libfabric.so.1 shows no version"
-    prefix old
-    sed -i 's/^\(#define FI_MINOR_VERSION\) .*/\1 11/; s/^\(#define FI_MAJOR_VERSION\) .*/\1 1/' "$work/old/include/rdma/fabric.h"
+    prefix old 11
     given old
     broken old 'its headers are of libfabric 1.11.'
+    prefix almost 19
+    given almost
+    no_wheel "wheel: this build has libfabric 1.19.0 of $work/almost, and a wheel needs 1.20 or later: "
+    prefix shared 20
+    given shared
+    no_wheel "wheel: there is no $work/shared/lib/libfabric.a, and a wheel is linked from a libfabric that was"
     configure -DKVRAIL_LIBFABRIC_ROOT=somewhere/else
     refused 'somewhere/else' 'there is no such folder'
 

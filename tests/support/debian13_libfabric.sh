@@ -44,10 +44,9 @@ if [ "$(cat "$prefix/made" 2>/dev/null)" != "$made" ]; then
         tail -n 60 "$log"
         exit 1
     }
-    # What a wheel with this library says about it.
+    # A wheel with this library carries its licence.
     mkdir -p "$prefix/share/doc/libfabric"
     cp "$work/source/COPYING" "$prefix/share/doc/libfabric/copyright"
-    cp "$work/version" "$prefix/share/doc/libfabric/version"
     rm -rf "$work/objects"
     echo "$made" >"$prefix/made"
 fi

@@ -74,6 +74,10 @@ class Check:
         self.want("LICENSE" in files, "kvrail's own licence is missing")
         for file, package, _ in carried[1:]:
             self.want(f"{package}/copyright" in files, f"the licence of {file} ({package}) is missing")
+        libfabric = next((version for file, _, version in carried if file.startswith("libfabric/")), "0.0")
+        self.want(
+            tuple(map(int, re.findall(r"\d+", libfabric)[:2])) >= (1, 20), f"its libfabric is {libfabric}"
+        )
         for file in files:
             self.text(f"{self.info}/licenses/{file}")
         libraries = {name for name in self.names if "/lib/" in name} - {"kvrail/lib/libkvrail.so.1"}
