@@ -106,8 +106,7 @@ void kvr_host_rails_choose(struct kvr_host_groups *groups, const struct kvr_rail
         add_rail(groups, &facts[i], false);
 }
 
-/* ---- the cards of --rail all ------------------------------------------------------------------
- */
+/* ---- the cards of --rail all ----------------------------------------------------------------- */
 
 static void leave_out(struct kvr_host_cards *cards, const char *name, const char *place,
                       const char *why)
@@ -197,8 +196,7 @@ void kvr_host_cards_usable(const struct kvr_host_groups *groups, const char *pro
     leave_out_virtual(groups, facts, count, ret_cards);
 }
 
-/* ---- places -----------------------------------------------------------------------------------
- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static bool group_has(const struct kvr_host_groups *groups, const struct kvr_host_group *group,
                       const struct kvr_rail_facts *const *rails, uint32_t count)

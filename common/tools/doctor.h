@@ -6,9 +6,13 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "fabric/host_rails.h"
 #include "tools/topo.h"
 
 /* ---- facts ----------------------------------------------------------------------------------- */
+
+#define DOCTOR_NAMES_SHOWN 4u
+#define DOCTOR_NAMES_BYTES (4 * KVR_NAME_BYTES + 32)
 
 /* Of an error, status KVR_OK: all is well. */
 struct doctor_facts {
@@ -19,6 +23,13 @@ struct doctor_facts {
         const char *text; /* which one is loaded, and the API of the build */
         uint32_t api;
     } libfabric;
+    /* What --rail all opens: of each provider that has it as default, and has rails here. */
+    unsigned opened_count;
+    struct doctor_opened {
+        const char *provider;
+        char names[DOCTOR_NAMES_BYTES]; /* "mlx5_0, mlx5_1 and 6 more" */
+        struct kvr_host_cards cards;
+    } opened[KVR_PROVIDERS_MAX];
     struct doctor_nodes { /* device nodes of NVIDIA's driver */
         bool control, memory;
         uint32_t gpus;
@@ -61,7 +72,8 @@ const char *doctor_state_name(doctor_state state); /* as in JSON */
 #define DOCTOR_REMEDY_BYTES 320
 /* Each rail and GPU has at most two of its own. */
 #define DOCTOR_FINDINGS_MAX                                                                        \
-    (2 * KVR_HOST_RAILS_MAX + 2 * KVR_HOST_GROUPS_MAX + KVR_ODDITIES_MAX + KVR_PROVIDERS_MAX + 64)
+    (2 * KVR_HOST_RAILS_MAX + 2 * KVR_HOST_GROUPS_MAX + KVR_ODDITIES_MAX +                         \
+     KVR_PROVIDERS_MAX * (KVR_LEFT_OUT_MAX + 2) + 64)
 
 struct doctor_findings {
     uint32_t count, wrong, warnings;
@@ -82,8 +94,11 @@ void doctor_add(struct doctor_findings *findings, const char *check, doctor_stat
 
 /* The parts of doctor_judge. */
 void doctor_judge_cards(const struct doctor_facts *facts, struct doctor_findings *findings);
+void doctor_judge_opened(const struct doctor_facts *facts, struct doctor_findings *findings);
 void doctor_judge_gpus(const struct doctor_facts *facts, struct doctor_findings *findings);
 void doctor_judge_process(const struct doctor_facts *facts, struct doctor_findings *findings);
+/* "mlx5_0, mlx5_1 and 6 more": the first of `count` names. */
+void doctor_names_show(const char *const *names, uint32_t count, char ret_text[DOCTOR_NAMES_BYTES]);
 /* The agents will use provider local alone, which needs no card and no libfabric. */
 bool doctor_local_alone(const struct doctor_facts *facts);
 /* GPUs of NVIDIA that the host has, seen from this process or not. */

@@ -104,22 +104,29 @@ static void judge_libfabric(const struct doctor_facts *facts, struct doctor_find
 
 /* ---- rails ----------------------------------------------------------------------------------- */
 
-/* "mlx5_0, mlx5_1 and 6 more" */
-static void names_show(const struct topo_provider *list, char *ret_text, size_t capacity)
+void doctor_names_show(const char *const *names, uint32_t count, char ret_text[DOCTOR_NAMES_BYTES])
 {
+    uint32_t shown = count < DOCTOR_NAMES_SHOWN ? count : DOCTOR_NAMES_SHOWN;
     size_t used = 0;
-    unsigned shown = list->listed < 4 ? list->listed : 4;
 
     ret_text[0] = '\0';
-    for (unsigned i = 0; i < shown && used < capacity; i++) {
-        const struct kvr_rail_facts *rail = &list->rails[i];
-        int length = snprintf(ret_text + used, capacity - used, "%s%s", i > 0 ? ", " : "",
-                              rail->source[0] != '\0' ? rail->source : rail->name);
+    for (uint32_t i = 0; i < shown && used < DOCTOR_NAMES_BYTES; i++) {
+        int length = snprintf(ret_text + used, DOCTOR_NAMES_BYTES - used, "%s%s", i > 0 ? ", " : "",
+                              names[i]);
 
         used += length > 0 ? (size_t)length : 0;
     }
-    if (list->count > shown && used < capacity)
-        snprintf(ret_text + used, capacity - used, " and %u more", list->count - shown);
+    if (count > shown && used < DOCTOR_NAMES_BYTES)
+        snprintf(ret_text + used, DOCTOR_NAMES_BYTES - used, " and %u more", count - shown);
+}
+
+static void rails_show(const struct topo_provider *list, char ret_text[DOCTOR_NAMES_BYTES])
+{
+    const char *names[DOCTOR_NAMES_SHOWN] = {NULL};
+
+    for (unsigned i = 0; i < list->listed && i < DOCTOR_NAMES_SHOWN; i++)
+        names[i] = list->rails[i].source[0] != '\0' ? list->rails[i].source : list->rails[i].name;
+    doctor_names_show(names, list->count, ret_text);
 }
 
 static void judge_rails(const struct doctor_facts *facts, struct doctor_findings *findings)
@@ -127,9 +134,9 @@ static void judge_rails(const struct doctor_facts *facts, struct doctor_findings
     for (unsigned i = 0; i < facts->host->provider_count; i++) {
         const struct topo_provider *list = &facts->host->providers[i];
         bool asked = strcmp(facts->provider, list->provider) == 0;
-        char names[4 * KVR_NAME_BYTES + 32];
+        char names[DOCTOR_NAMES_BYTES];
 
-        names_show(list, names, sizeof(names));
+        rails_show(list, names);
         if (list->count > 0)
             doctor_add(findings, "rails", DOCTOR_OK, NULL, "%s: %u rail%s: %s", list->provider,
                        list->count, list->count == 1 ? "" : "s", names);
@@ -148,6 +155,7 @@ void doctor_judge(const struct doctor_facts *facts, struct doctor_findings *ret_
     if (here) {
         judge_libfabric(facts, ret_findings);
         judge_rails(facts, ret_findings);
+        doctor_judge_opened(facts, ret_findings);
     }
     doctor_judge_cards(facts, ret_findings);
     if (here) {

@@ -21,6 +21,34 @@ static void read_libfabric(struct doctor_libfabric *libfabric)
     libfabric->api = kvr_libfabric_api();
 }
 
+static void read_cards(const struct topo *host, const struct topo_provider *list,
+                       struct doctor_opened *ret_opened)
+{
+    static struct kvr_host_groups groups; /* large */
+    const char *names[DOCTOR_NAMES_SHOWN] = {NULL};
+    struct kvr_host_cards *cards = &ret_opened->cards;
+
+    groups = (struct kvr_host_groups){.topology = host->topology};
+    kvr_host_rails_choose(&groups, list->rails, list->listed);
+    kvr_host_cards_usable(&groups, list->provider, list->rails, list->listed, cards);
+    ret_opened->provider = list->provider;
+    for (uint32_t i = 0; i < cards->count && i < DOCTOR_NAMES_SHOWN; i++)
+        names[i] = groups.rails[cards->rails[i]].name;
+    doctor_names_show(names, cards->count, ret_opened->names);
+}
+
+/* Of a provider without rails `rails` and `card_rails` say why. */
+static void read_opened(const struct topo *host, struct doctor_facts *facts)
+{
+    for (unsigned i = 0; i < host->provider_count; i++) {
+        const struct topo_provider *list = &host->providers[i];
+        const struct kvr_provider *provider = kvr_provider_find(list->provider);
+
+        if (provider != NULL && provider->all_cards && list->count > 0)
+            read_cards(host, list, &facts->opened[facts->opened_count++]);
+    }
+}
+
 /* "nvidia0", not "nvidiactl" */
 static bool is_gpu_node(const char *name)
 {
@@ -132,6 +160,7 @@ void doctor_read(const struct topo *host, const char *provider, struct doctor_fa
     if (host->topology->from_file)
         return;
     read_libfabric(&ret_facts->libfabric);
+    read_opened(host, ret_facts);
     read_nodes(&ret_facts->nodes);
     for (unsigned i = 0; i < host->gpu_count; i++)
         read_gpu(&host->gpus[i].gpu, &ret_facts->gpus[i]);

@@ -51,6 +51,10 @@ static int good_host(void **state)
     host.groups.groups[0].gpu = &topology.cards[2];
     facts.host = &host;
     facts.provider = "";
+    facts.opened_count = 1;
+    facts.opened[0].provider = "verbs";
+    facts.opened[0].cards.count = 2;
+    snprintf(facts.opened[0].names, sizeof(facts.opened[0].names), "mlx5_0, mlx5_1");
     facts.libfabric.text = "libfabric 2.1.0 of FILE";
     facts.libfabric.api = UINT32_C(2) << 16;
     facts.nodes.control = facts.nodes.memory = true;
@@ -96,11 +100,11 @@ static void set_error(struct kvr_error *error, const char *detail)
 static void a_good_host_has_every_check(void **state)
 {
     static const char *const checks[] = {
-        "libfabric", "rails",         "cards",      "card_rails",    "card_address",
-        "card_link", "card_speed",    "card_mtu",   "card_subnet",   "gpu_cards",
-        "gpu_nodes", "device_memory", "gpu_driver", "locked_memory", "user_namespace",
-        "gpu_order", "open_files",    "memfd",      "pidfd",         "clock",
-        "gpu_copies"};
+        "libfabric",  "rails",         "cards",      "card_rails",    "card_address",
+        "card_link",  "card_speed",    "card_mtu",   "card_subnet",   "gpu_cards",
+        "gpu_nodes",  "device_memory", "gpu_driver", "locked_memory", "user_namespace",
+        "gpu_order",  "open_files",    "memfd",      "pidfd",         "clock",
+        "gpu_copies", "rail_all"};
 
     (void)state;
     doctor_judge(&facts, &findings);
@@ -326,9 +330,49 @@ static void the_worst_host_fits(void **state)
     host.provider_count = KVR_PROVIDERS_MAX;
     for (unsigned i = 0; i < KVR_PROVIDERS_MAX; i++)
         host.providers[i] = host.providers[1];
+    facts.opened[0].cards.left_out_count = KVR_LEFT_OUT_MAX + 1;
+    facts.opened_count = KVR_PROVIDERS_MAX;
+    for (unsigned i = 1; i < KVR_PROVIDERS_MAX; i++)
+        facts.opened[i] = facts.opened[0];
     doctor_judge(&facts, &findings);
     assert_true(findings.count > 2 * KVR_HOST_RAILS_MAX + KVR_HOST_GROUPS_MAX);
     assert_true(findings.count <= DOCTOR_FINDINGS_MAX);
+}
+
+static void leave_out(const char *why)
+{
+    struct kvr_host_cards *cards = &facts.opened[0].cards;
+
+    snprintf(cards->left_out[cards->left_out_count++], KVR_LEFT_OUT_BYTES, "%s", why);
+}
+
+static void cards_of_an_agent_are_judged(void **state)
+{
+    (void)state;
+    expect("rail_all", DOCTOR_OK, "an agent of provider verbs opens 2 cards: mlx5_0, mlx5_1");
+    leave_out("mlx5_2 (0000:9b:00.0): its link is down");
+    expect("rail_all", DOCTOR_WARNING, "leaves out mlx5_2 (0000:9b:00.0): its link is down");
+    facts.opened[0].cards.left_out_count = 0;
+    facts.opened[0].cards.count = KVR_AGENT_CARDS_MAX + 1;
+    expect("rail_all", DOCTOR_WARNING, "33 usable cards, and an agent uses at most 32");
+    facts.opened[0].cards.count = 0;
+    expect("rail_all", DOCTOR_WARNING, "finds no usable card");
+    facts.provider = "verbs";
+    expect("rail_all", DOCTOR_WRONG, "finds no usable card");
+    facts.opened_count = 0;
+    expect("rail_all", DOCTOR_ABSENT, "no provider here");
+}
+
+static void efa_direct_is_said_where_it_is_offered(void **state)
+{
+    (void)state;
+    expect("efa_direct", DOCTOR_ABSENT, "no card");
+    facts.opened[0].provider = "efa";
+    expect("efa_direct", DOCTOR_OK, "not efa-direct, which needs libfabric 2.4");
+    facts.opened_count = 2;
+    facts.opened[1] = facts.opened[0];
+    facts.opened[1].provider = "efa-direct";
+    expect("efa_direct", DOCTOR_OK, "--provider efa-direct, all of a fleet or none");
 }
 
 /* A sentence of a driver may have any bytes. */
@@ -377,6 +421,8 @@ int main(void)
         CASE(the_kernel_is_judged),
         CASE(huge_pages_matter_where_pages_are_counted),
         CASE(a_file_has_cards_alone),
+        CASE(cards_of_an_agent_are_judged),
+        CASE(efa_direct_is_said_where_it_is_offered),
         CASE(the_worst_host_fits),
         CASE(json_has_every_finding),
     };
