@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "scheduler/page.h"
 #include "scheduler/scheduler.h"
+#include "tls/tls_options.h"
 
 #define FILES_NEEDED (HTTP_CONNECTIONS_MAX + 64)
 #define STATE_NEEDED (64ull << 20)
@@ -22,7 +23,7 @@ struct config {
     char state_dir[PATH_MAX - 64];
     char web_root[PATH_MAX];
     kvr_ns retention;
-    bool insecure;
+    struct kvr_tls_config tls;
 };
 
 static const struct kvr_option options[] = {
@@ -38,11 +39,6 @@ static const struct kvr_option options[] = {
      .value = "FILE",
      KVR_OPTION_STRING(struct config, port_file),
      .help = "Write the listening port here once it is open (for --listen HOST:0)."},
-    {.name = "insecure",
-     .section = "network",
-     KVR_OPTION_BOOL(struct config, insecure),
-     .help = "Let other hosts connect, although nothing is encrypted and peers do not prove their "
-             "identity."},
     {.name = "state-dir",
      .section = "state",
      .value = "DIR",
@@ -63,11 +59,17 @@ static const struct kvr_option options[] = {
      .help = "Serve the page from this folder instead of the one that is compiled in."},
 };
 
+static const struct kvr_option_part option_parts[] = {
+    {.table = &kvr_tls_options, .offset = offsetof(struct config, tls)},
+    {.table = NULL},
+};
+
 static const struct kvr_command command = {
     .name = "kvrail-scheduler",
     .description = "Keeps the state of every transfer in SQLite and shows it: agents post their\n"
                    "events here, /metrics is for Prometheus, /api/v1 for programs, / for people.\n"
                    "Agents move data without it.",
+    .parts = option_parts,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .footer = "SIGTERM and SIGINT end it in good order; killed, it comes back with all it has\n"
@@ -147,10 +149,14 @@ int main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (kvr_tls_check(&config.tls, &error) != KVR_OK)
+        return kvr_options_refuse(&command, "%s", error.detail);
+    if (kvr_tls_given(&config.tls))
+        return kvr_options_refuse(&command, "--tls-certificate: the scheduler cannot use it yet");
     status = kvr_address_parse(config.listen, -1, &error, &address);
     if (status != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
-    if (!kvr_address_is_loopback(&address) && !config.insecure)
+    if (!kvr_address_is_loopback(&address) && !config.tls.insecure)
         return kvr_options_refuse(&command,
                                   "--listen %s is open to other hosts, and nothing is encrypted: "
                                   "listen on loopback, or say --insecure",

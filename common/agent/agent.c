@@ -202,6 +202,10 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
         return kvr_options_refuse(launch->command,
                                   "--name has characters that cannot be printed: choose another, "
                                   "which peers and the scheduler can show");
+    if (kvr_tls_check(&config->tls, &error) != KVR_OK)
+        return kvr_options_refuse(launch->command, "%s", error.detail);
+    if (kvr_tls_given(&config->tls))
+        return kvr_options_refuse(launch->command, "--tls-certificate: agents cannot use it yet");
     agent = calloc(1, sizeof(*agent));
     if (agent == NULL)
         return 1;

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "kv/fragment.h"
 #include "rail_group/rail_options.h"
+#include "tls/tls_options.h"
 
 struct kvr_agent;
 
@@ -29,7 +30,8 @@ struct kvr_agent_config {
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = no reports */
     char state_dir[512];
-    bool insecure, calibration, require_gpudirect, group_failover;
+    bool calibration, require_gpudirect, group_failover;
+    struct kvr_tls_config tls;
     struct kvr_posting_config posting;
     struct kvr_copying_config copying;
     uint64_t device_failures;
@@ -50,6 +52,7 @@ struct kvr_agent_config {
 extern const struct kvr_option_table kvr_agent_options;
 #define KVR_AGENT_PARTS                                                                            \
     {.table = &kvr_agent_options},                                                                 \
+        {.table = &kvr_tls_options, .offset = offsetof(struct kvr_agent_config, tls)},             \
         {.table = &kvr_posting_options, .offset = offsetof(struct kvr_agent_config, posting)},     \
     {                                                                                              \
         .table = &kvr_staging_options, .offset = offsetof(struct kvr_agent_config, copying)        \

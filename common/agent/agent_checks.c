@@ -58,7 +58,7 @@ const char *kvr_agent_exposed(const struct kvr_agent_config *config)
 {
     struct kvr_address address;
 
-    if (config->insecure)
+    if (config->tls.insecure)
         return NULL;
     if (config->listen[0] != '\0' &&
         kvr_address_parse(config->listen, 0, NULL, &address) == KVR_OK &&

@@ -107,8 +107,6 @@ static const struct kvr_option rows[] = {
     ROW("control", "stamps", STRING, stamps, .hidden = true, .value = "FILE",
         .help =
             "Note here when layers pass through: for `kvrail bench ping`, which makes the file."),
-    ROW("control", "insecure", BOOL, insecure,
-        .help = "Listen beyond this host although there is no encryption and no authentication."),
 };
 const struct kvr_option_table kvr_agent_options = {rows, sizeof(rows) / sizeof(rows[0])};
 

@@ -74,7 +74,7 @@ static kvr_status exposed_check(const struct kvr_agent *agent, const struct kvr_
 {
     struct kvr_address address;
 
-    if (agent->config->insecure || !facts->exposed ||
+    if (agent->config->tls.insecure || !facts->exposed ||
         (kvr_address_parse(facts->source, 0, NULL, &address) == KVR_OK &&
          kvr_address_is_loopback(&address)))
         return KVR_OK;

@@ -33,6 +33,10 @@ decode="$bin/decode-agent $common"
 
 refused 2 --insecure 0.0.0.0:9480 -- "$bin/prefill-agent" $common --listen 0.0.0.0:9480
 refused 2 --insecure '[::]:9480' -- "$bin/prefill-agent" $common --listen '[::]:9480'
+for command in "$prefill" "$decode" "$bin/kvrail-scheduler"; do
+    # shellcheck disable=SC2086 # a program and its arguments
+    refused 2 '--tls-key without --tls-certificate and --tls-ca' -- $command --tls-key k.pem
+done
 refused 2 --listen 'must be host, host:port' -- "$bin/prefill-agent" $common --listen foo:
 refused 2 --insecure 10.255.255.1:9480 -- "$bin/prefill-agent" $common --listen 10.255.255.1
 refused 2 --listen 'must be host, host:port' -- "$bin/prefill-agent" $common --listen 127.0.0.1:70000
