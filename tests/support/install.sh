@@ -104,6 +104,7 @@ set_test() {
     optional gcc-11 gcc-11
     optional aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     program chromium chromium
+    program systemd-analyze systemd
     program ip iproute2
     package nftables
     package libcmocka-dev
