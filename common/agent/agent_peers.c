@@ -148,6 +148,11 @@ static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status s
 {
     struct kvr_agent *agent = self;
 
+    if (status == KVR_AGAIN) {
+        agent->counters[KVR_COUNTER_HELLOS_LIMITED]++;
+        kvr_log_warning("put off %s: %s", who, detail);
+        return;
+    }
     agent->counters[KVR_COUNTER_HANDSHAKE_FAILURES]++;
     kvr_log_warning("turned away %s (%s): %s", who, kvr_status_name(status), detail);
     agent_tell_turned_away(agent, now, who, status, detail);

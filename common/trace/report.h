@@ -53,7 +53,10 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_LEASES_EXPIRED, "leases_expired", "Publishes with a lease that ended unused.")   \
     X(KVR_COUNTER_DIGEST_MISMATCHES, "digest_mismatches", "Transfers with bytes that differed.")   \
     X(KVR_COUNTER_SKIPPED_BYTES, "skipped_bytes", "Bytes not moved: the target had the prefix.")   \
-    X(KVR_COUNTER_GPU_BYTES, "gpu_taken_bytes", "Memory of GPUs taken for the agent itself.")
+    X(KVR_COUNTER_GPU_BYTES, "gpu_taken_bytes", "Memory of GPUs taken for the agent itself.")      \
+    X(KVR_COUNTER_HELLOS_LIMITED, "hellos_limited", "Connections put off: too many HELLOs.")       \
+    X(KVR_COUNTER_NOTICES_DROPPED, "notices_dropped", "Of peers and rails, unread by an engine.")  \
+    X(KVR_COUNTER_WANTS_REFUSED, "wants_refused", "WANTs without a publish that had no room.")
 
 typedef enum kvr_counter { KVR_COUNTER_LIST(KVR_SYMBOL) KVR_COUNTER_END } kvr_counter;
 

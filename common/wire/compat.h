@@ -20,9 +20,11 @@ KVR_MUST_CHECK kvr_status kvr_compat_check_any(const struct kvr_compat *sources,
                                                uint32_t target_count, struct kvr_error *error);
 
 /* A silence of this many beats means that the peer is dead. */
-#define KVR_BEATS_MAX   3
-#define KVR_BEAT_MS_MIN 10
-#define KVR_BEAT_MS_MAX 60000
+#define KVR_BEATS_MAX        3
+/* A peer's beat counts as no shorter than ours divided by this. */
+#define KVR_BEATS_FASTER_MAX 4
+#define KVR_BEAT_MS_MIN      10
+#define KVR_BEAT_MS_MAX      60000
 
 /* Two hellos: protocol versions (the highest common one goes to *ret_version), beat, provider,
  * write limits, engines. KVR_VERSION, KVR_INCOMPATIBLE or KVR_INVALID with a sentence. */

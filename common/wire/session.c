@@ -188,9 +188,16 @@ static void break_off(struct kvr_session *session, kvr_ns now, const char *sente
 
 /* ---- silence ---- */
 
+/* A peer that beats much faster than this side is not called silent as fast: anybody may name a
+ * short beat, and each session that begins and ends costs this side more than it costs the peer. */
 static kvr_ns peer_beat(const struct kvr_session *session)
 {
-    return (session->peer_beat_ms != 0 ? session->peer_beat_ms : session->options.beat_ms) * KVR_MS;
+    uint32_t own = session->options.beat_ms, beat = session->peer_beat_ms;
+    uint32_t shortest = own / KVR_BEATS_FASTER_MAX;
+
+    if (beat == 0)
+        beat = own;
+    return (beat > shortest ? beat : shortest) * KVR_MS;
 }
 
 static kvr_ns silent_at(const struct kvr_session *session)

@@ -66,6 +66,14 @@ static void news(struct script *script, uint32_t engine, kvr_notice_kind kind)
     kvr_engine_port_notify(script->agent->port, engine, &notice);
 }
 
+static void one_of_many(struct script *script, uint32_t engine, uint32_t number)
+{
+    struct kvr_notice notice = {.kind = KVR_NOTICE_PEER_UP};
+
+    snprintf(notice.agent, sizeof(notice.agent), "p%u", number);
+    kvr_engine_port_notify(script->agent->port, engine, &notice);
+}
+
 static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
                         const struct kvr_req_attach *attach, struct kvr_error *error)
 {
@@ -129,6 +137,8 @@ static void target_opened(struct script *script, uint32_t engine, const struct k
     if (strcmp(name, "news") == 0)
         for (uint32_t kind = KVR_NOTICE_PEER_DOWN; kind <= KVR_NOTICE_RAIL_UP; kind++)
             news(script, engine, (kvr_notice_kind)kind);
+    for (uint32_t i = 0; i < 400000 && strcmp(name, "old news") == 0; i++)
+        one_of_many(script, engine, i);
     if (strcmp(name, "close") == 0)
         script->close_wanted = true;
     if (strcmp(name, "layers") == 0)

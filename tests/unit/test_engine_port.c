@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -238,6 +239,36 @@ static void deaf_engine_is_given_up_without_a_lie(void **state)
     kvrail_close(other);
 }
 
+/* Whatever other agents do, an engine that is slow to read keeps its connection. Its own notices
+ * pass those that wait, of which there are few. */
+static void a_slow_engine_is_not_given_up_for_news(void **state)
+{
+    struct kvrail *engine = scripted_engine(&agent, "slow reader");
+    struct kvrail_event event = {.kind = 0};
+    kvrail_handle target;
+    uint32_t before = 0, after = 0;
+
+    (void)state;
+    (void)scripted_target(engine, "old news");
+    target = scripted_target(engine, "whole");
+    assert_int_equal(kvrail_target_pages(engine, target, 0, (uint32_t[]){1}, 1), KVRAIL_OK);
+    while (atomic_load(&agent.record->ids) == 0) /* ctest's time bounds it */
+        sched_yield();
+    assert_int_equal(atomic_load(&agent.record->downs), 0);
+    while (scripted_event(engine, &event) == 1 && event.kind == KVRAIL_EVENT_PEER_UP)
+        before++;
+    while (event.kind != KVRAIL_EVENT_DONE)
+        assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(event.handle, target);
+    while (strcmp(event.name, "p399999") != 0) {
+        assert_int_equal(scripted_event(engine, &event), 1);
+        after++;
+    }
+    assert_true(before > 0 && before < 100000);
+    assert_in_range(after, 1, 256);
+    kvrail_close(engine);
+}
+
 /* Layers of one fetch that arrive in one turn of the loop and follow each other become one event.
  */
 static void layers_are_told_together(void **state)
@@ -403,6 +434,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(engine_dies_while_its_children_talk, start_thread, stop),
         cmocka_unit_test_setup_teardown(deaf_engine_is_given_up_without_a_lie, start_thread, stop),
         cmocka_unit_test_setup_teardown(layers_are_told_together, start_thread, stop),
+        cmocka_unit_test_setup_teardown(a_slow_engine_is_not_given_up_for_news, start_thread, stop),
         cmocka_unit_test_setup_teardown(engines_are_bounded_and_indexes_age, start_thread, stop),
         cmocka_unit_test_setup_teardown(index_is_kept_until_release, start_thread, stop),
         cmocka_unit_test_setup_teardown(newcomer_waits_for_those_who_leave, start_thread, stop),

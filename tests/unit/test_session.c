@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "tests/support/session_world.h"
+#include "wire/compat.h"
 
 /* ---- random worlds ---- */
 
@@ -394,6 +395,21 @@ static void session_resumed_keeps_the_beat(void **state)
     }
 }
 
+/* A peer that names a very short beat does not make this side end sessions as fast. */
+static void session_has_a_floor_for_the_peers_beat(void **state)
+{
+    struct kvr_message hello = {.kind = KVR_MSG_HELLO};
+    struct end *source = &world.ends[SOURCE];
+
+    (void)state;
+    new_world();
+    hello.hello = world.ends[TARGET].hello;
+    hello.hello.beat_ms = KVR_BEAT_MS_MIN;
+    kvr_session_accepted(source->session, world.now, &hello.hello, KVR_PROTOCOL_MAX, 77);
+    assert_true(kvr_session_wake(source->session) >=
+                world.now + KVR_BEATS_MAX * BEAT_MS / KVR_BEATS_FASTER_MAX * KVR_MS);
+}
+
 static void session_refusals_reach_the_other_side(void **state)
 {
     struct kvr_message refused = {.kind = KVR_MSG_REFUSED,
@@ -489,6 +505,7 @@ int main(void)
         cmocka_unit_test(session_forgotten_by_the_peer),
         cmocka_unit_test(session_resumed_keeps_the_beat),
         cmocka_unit_test(session_refusals_reach_the_other_side),
+        cmocka_unit_test(session_has_a_floor_for_the_peers_beat),
         cmocka_unit_test(session_target_checks_the_welcome),
         cmocka_unit_test(session_breaks_off_at_nonsense),
         cmocka_unit_test(session_duplicates_are_dropped),

@@ -93,6 +93,23 @@ static void watch(struct engine_link *engine)
     uv_poll_start(&engine->socket_poll, events, on_socket);
 }
 
+static kvr_status flush_news(struct engine_link *engine)
+{
+    uint8_t *packet = engine->port->sending;
+    const struct kvr_notice *notice;
+    kvr_status status = KVR_OK;
+    size_t bytes;
+
+    while (engine->socket >= 0 && (notice = engine_news_first(&engine->news)) != NULL) {
+        if (kvr_notice_encode(notice, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK)
+            status = kvr_packet_send(engine->socket, packet, bytes, NULL);
+        if (status == KVR_AGAIN)
+            return status;
+        engine_news_pop(&engine->news);
+    }
+    return KVR_OK;
+}
+
 static void flush(struct engine_link *engine)
 {
     uint8_t *packet = engine->port->sending;
@@ -109,6 +126,8 @@ static void flush(struct engine_link *engine)
         if (status == KVR_PEER_LOST)
             status = KVR_OK;
     }
+    if (status == KVR_OK)
+        status = flush_news(engine);
     engine->blocked = status == KVR_AGAIN;
     watch(engine);
 }
@@ -138,6 +157,8 @@ static void say_last(struct engine_link *engine, kvr_notice_kind kind, kvr_statu
     struct kvr_notice notice = {.kind = kind, .status = why};
 
     engine_link_let_out(engine);
+    if (kind == KVR_NOTICE_DETACHED) /* nothing comes after it */
+        engine->news.count = 0;
     snprintf(notice.detail, sizeof(notice.detail), "%s", detail);
     (void)!enqueue(engine, &notice, 0, NULL);
     flush(engine);
@@ -169,8 +190,25 @@ void engine_link_let_out(struct engine_link *engine)
         notify(engine, &engine->held);
 }
 
+static void tell_news(struct engine_link *engine, const struct kvr_notice *notice)
+{
+    struct kvr_notice stamped = *notice;
+
+    if (engine->socket < 0 || engine->overflowed)
+        return;
+    stamped.at = kvr_clock_now();
+    engine->port->news_dropped += engine_news_put(&engine->news, &stamped);
+    if (engine->state != ENGINE_GREETING && !engine->blocked)
+        flush(engine);
+}
+
 void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice)
 {
+    if (engine_news_takes(notice)) {
+        engine_link_let_out(engine);
+        tell_news(engine, notice);
+        return;
+    }
     if (engine->holds && kvr_notice_join(&engine->held, notice))
         return;
     engine_link_let_out(engine);
@@ -512,7 +550,8 @@ kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd, 
                              struct kvr_error *error)
 {
     struct kvr_engine_port *port = engine->port;
-    uint8_t *memory = malloc(KVR_ENGINE_PORT_QUEUE_BYTES);
+    uint8_t *memory =
+        malloc(KVR_ENGINE_PORT_QUEUE_BYTES + ENGINE_NEWS_MAX * sizeof(struct kvr_notice));
     int failed;
 
     assert(engine->state == ENGINE_FREE);
@@ -533,6 +572,7 @@ kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd, 
                              uv_strerror(failed));
     }
     kvr_packet_queue_init(&engine->queue, memory, KVR_ENGINE_PORT_QUEUE_BYTES);
+    engine->news.list = (struct kvr_notice *)(memory + KVR_ENGINE_PORT_QUEUE_BYTES);
     engine->state = ENGINE_GREETING;
     start_handles(engine);
     return KVR_OK;

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "agent/engine/engine_extents.h"
+#include "agent/engine/engine_news.h"
 #include "agent/engine/engine_port.h"
 #include "agent/engine/engine_socket.h"
 #include "wire/packet_queue.h"
@@ -44,8 +45,9 @@ struct engine_link {
     struct engine_extents extents; /* of the region that comes next */
     bool holds;                    /* `held` is to be sent at the end of this turn of the loop */
     struct kvr_notice held;        /* LAYER_IN: layers that arrive together share one notice */
+    struct engine_news news;       /* sent when the queue is empty */
     struct kvr_packet_queue queue;
-    uint8_t *queue_memory;
+    uint8_t *queue_memory; /* of the queue, then of the news */
 };
 
 struct kvr_engine_port {
@@ -58,6 +60,7 @@ struct kvr_engine_port {
     uv_poll_t listener;
     uv_prepare_t turn_end; /* while a link holds a notice */
     uint32_t handles;      /* libuv handles that are not yet closed, these two included */
+    uint64_t news_dropped; /* of all engines */
     bool closing;
     struct kvr_engine_decoder *decoder;
     uint8_t received[KVR_PACKET_BYTES_MAX], sending[KVR_PACKET_BYTES_MAX];

@@ -282,6 +282,11 @@ struct kvr_shared_page *kvr_engine_port_page(const struct kvr_engine_port *port,
     return link != NULL ? link->shared.page : NULL;
 }
 
+uint64_t kvr_engine_port_news_dropped(const struct kvr_engine_port *port)
+{
+    return port != NULL ? port->news_dropped : 0;
+}
+
 int kvr_engine_port_doorbell(const struct kvr_engine_port *port, uint32_t engine)
 {
     const struct engine_link *link = find(port, engine);

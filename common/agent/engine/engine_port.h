@@ -85,6 +85,9 @@ void kvr_engine_port_release(struct kvr_engine_port *port, uint32_t engine);
  */
 struct kvr_shared_page *kvr_engine_port_page(const struct kvr_engine_port *port, uint32_t engine);
 
+/* Notices of no handle that were dropped because an engine did not read, since the start. */
+uint64_t kvr_engine_port_news_dropped(const struct kvr_engine_port *port);
+
 /* The eventfd that the engine writes when it finds `asleep` set; the rail thread reads it. From up
  * to release, the port's. -1: no such engine. */
 int kvr_engine_port_doorbell(const struct kvr_engine_port *port, uint32_t engine);

@@ -38,6 +38,9 @@ static kvr_ns wake_of(const struct kvr_peer *peer)
 
     if (peer->live && peer->ending)
         return 0;
+    if (peer->live && peer->superseded && peer->channel == NULL &&
+        kvr_peer_superseded_ends(peer) < wake)
+        return kvr_peer_superseded_ends(peer);
     if (peer->live && peer->dialed && peer->channel == NULL && peer->redial_at < wake)
         return peer->redial_at;
     return wake;
@@ -54,6 +57,8 @@ static void tick(struct kvr_peer *peer, kvr_ns now)
         return;
     if (peer->ending)
         kvr_session_end(peer->session, now, peer->end_status, peer->end_detail);
+    else if (peer->superseded && peer->channel == NULL && now >= kvr_peer_superseded_ends(peer))
+        kvr_session_end(peer->session, now, KVR_PEER_RESTARTED, "the agent has started again");
     else
         kvr_session_tick(peer->session, now);
     if (peer->live && peer->dialed && peer->channel == NULL && now >= peer->redial_at)
@@ -164,23 +169,93 @@ static struct kvr_peer *free_index(struct kvr_peers *peers)
     return oldest;
 }
 
-/* Where there is no place, the peer that has been away for longest gives up its place: a session
- * outlives its connection only while no other peer needs the room. */
-struct kvr_peer *kvr_peer_free(struct kvr_peers *peers, kvr_ns now)
+static uint32_t count_from(const struct kvr_peers *peers, uint64_t from)
 {
-    struct kvr_peer *peer = free_index(peers), *away = NULL;
+    uint32_t count = 0;
 
-    for (uint32_t i = 0; peer == NULL && i < KVR_PEERS_MAX; i++) {
-        struct kvr_peer *other = &peers->table[i];
+    for (uint32_t i = 0; i < peers->used; i++)
+        count += peers->table[i].live && peers->table[i].from == from;
+    return count;
+}
 
-        if (!other->dialed && other->channel == NULL &&
-            (away == NULL || other->redial_at < away->redial_at))
-            away = other;
+/* The host with the most sessions, if it has more than its share and would still have as many as
+ * the one that comes; 0: there is none. */
+static uint64_t crowd_of(const struct kvr_peers *peers, uint64_t from)
+{
+    uint32_t most = count_from(peers, from) + 1;
+    uint64_t crowd = 0;
+
+    if (most < KVR_PEERS_HOST_SHARE)
+        most = KVR_PEERS_HOST_SHARE;
+    for (uint32_t i = 0; i < peers->used; i++) {
+        const struct kvr_peer *peer = &peers->table[i];
+        uint32_t count = peer->live && !peer->dialed ? count_from(peers, peer->from) : 0;
+
+        if (count <= most)
+            continue;
+        most = count;
+        crowd = peer->from;
     }
-    if (away == NULL)
+    return crowd;
+}
+
+/* A full table is divided between the hosts that dial: the session of a crowd that came last makes
+ * room for a host that has fewer, so that agents that were there before the crowd stay. */
+static struct kvr_peer *last_of_the_crowd(struct kvr_peers *peers, uint64_t from)
+{
+    uint64_t crowd = crowd_of(peers, from);
+    struct kvr_peer *last = NULL;
+
+    for (uint32_t i = 0; crowd != 0 && i < peers->used; i++) {
+        struct kvr_peer *peer = &peers->table[i];
+
+        if (peer->live && peer->from == crowd && (last == NULL || peer->begun_at >= last->begun_at))
+            last = peer;
+    }
+    return last;
+}
+
+/* The peer that has been away for longest, and for longer than one that comes back needs. */
+static struct kvr_peer *longest_away(struct kvr_peers *peers, kvr_ns now)
+{
+    struct kvr_peer *away = NULL;
+
+    for (uint32_t i = 0; i < peers->used; i++) {
+        struct kvr_peer *peer = &peers->table[i];
+
+        if (peer->live && !peer->dialed && peer->channel == NULL &&
+            now - peer->away_at >= KVR_PEERS_AWAY_MS * KVR_MS &&
+            (away == NULL || peer->away_at < away->away_at))
+            away = peer;
+    }
+    return away;
+}
+
+struct kvr_peer *kvr_peer_free(struct kvr_peers *peers, kvr_ns now, uint64_t from)
+{
+    struct kvr_peer *peer = free_index(peers), *leaves = NULL;
+    const char *why = "its connection is gone and others come";
+
+    if (peer != NULL)
         return peer;
-    kvr_session_end(away->session, now, KVR_PEER_LOST, "its connection is gone and others come");
+    leaves = longest_away(peers, now);
+    if (leaves == NULL) {
+        leaves = last_of_the_crowd(peers, from);
+        why = "this agent's places are used up, and its host has the most of them";
+    }
+    if (leaves == NULL)
+        return NULL;
+    kvr_session_end(leaves->session, now, KVR_FULL, why);
     return free_index(peers);
+}
+
+kvr_ns kvr_peer_superseded_ends(const struct kvr_peer *peer)
+{
+    uint64_t ms = peer->peers->options.beat_ms / 2;
+
+    if (ms > KVR_PEERS_AWAY_MS)
+        ms = KVR_PEERS_AWAY_MS;
+    return peer->away_at + (ms > BACKOFF_MS_MIN ? ms : BACKOFF_MS_MIN) * KVR_MS;
 }
 
 kvr_status kvr_peer_start(struct kvr_peer *peer, bool dialed, const char *address, kvr_ns now)
@@ -209,7 +284,8 @@ kvr_status kvr_peer_start(struct kvr_peer *peer, bool dialed, const char *addres
     peer->channel = NULL;
     peer->channel_up = false;
     peer->backoff_ms = BACKOFF_MS_MIN;
-    peer->dialed_at = peer->redial_at = now;
+    peer->dialed_at = peer->redial_at = peer->begun_at = now;
+    peer->from = 0;
     peer->boot = 0;
     peer->agent[0] = peer->host[0] = peer->why[0] = '\0';
     if (address != peer->address)
@@ -310,9 +386,7 @@ static void channel_closed(void *self, struct kvr_channel *channel, kvr_status s
     kvr_session_disconnected(peer->session, now);
     if (status == KVR_MALFORMED)
         return kvr_session_end(peer->session, now, KVR_MALFORMED, detail);
-    if (peer->superseded)
-        return kvr_session_end(peer->session, now, KVR_PEER_RESTARTED,
-                               "the agent has started again");
+    peer->away_at = now;
     redial_later(peer, now);
     kvr_peer_arm(peer, now);
 }
@@ -389,7 +463,7 @@ kvr_status kvr_peers_dial(struct kvr_peers *peers, const char *text, uint32_t *r
     }
     give_back_unreached(peers);
     if (peer == NULL)
-        peer = kvr_peer_free(peers, now);
+        peer = kvr_peer_free(peers, now, 0);
     if (peer == NULL)
         return kvr_error_set(error, KVR_FULL, "peers",
                              "cannot dial %s: all %d peers of this agent are in use", text,

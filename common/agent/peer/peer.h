@@ -35,7 +35,9 @@ struct kvr_peers_owner {
     void (*lost)(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
     /* After kvr_peers_send said KVR_AGAIN: half of the queue is free again. */
     void (*writable)(void *self, kvr_ns now, uint32_t peer);
-    /* May be NULL: a connection was turned away before it became a peer; for the log. */
+    /* May be NULL: a connection was turned away before it became a peer; for the log. KVR_AGAIN:
+     * too many sessions begin (hello_limit.h). It was closed without a word, so that an agent dials
+     * again. */
     void (*turned_away)(void *self, kvr_ns now, const char *who, kvr_status status,
                         const char *detail);
 };
@@ -52,6 +54,10 @@ struct kvr_peers_options {
 /* When so many dialed addresses have not answered yet, each new one takes the place of the one that
  * has been dialed in vain for longest. */
 #define KVR_PEERS_UNREACHED   (KVR_PEERS_MAX * 3 / 4)
+/* A session without a connection keeps its place for so long, even if the table is full. */
+#define KVR_PEERS_AWAY_MS     1000
+/* When the table is full, a host that dials may lose places above so many to hosts with fewer. */
+#define KVR_PEERS_HOST_SHARE  (KVR_PEERS_MAX / 8)
 
 KVR_MUST_CHECK kvr_status kvr_peers_open(uv_loop_t *loop, const struct kvr_peers_options *options,
                                          struct kvr_peers **ret_peers, struct kvr_error *error);

@@ -22,6 +22,17 @@ static void turn_away(struct kvr_peers *peers, struct kvr_channel *channel, kvr_
     kvr_channel_finish(channel);
 }
 
+/* An agent dials again after a pause, and its session is only delayed. */
+static void put_off(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now)
+{
+    struct kvr_peers_owner *owner = &peers->options.owner;
+
+    if (owner->turned_away != NULL)
+        owner->turned_away(owner->self, now, kvr_channel_name(channel), KVR_AGAIN,
+                           "more sessions begin than this agent takes in a second");
+    kvr_channel_close(channel);
+}
+
 static void own_hello(struct kvr_peers *peers, struct kvr_msg_hello *ret_hello)
 {
     memset(ret_hello, 0, sizeof(*ret_hello));
@@ -63,8 +74,9 @@ static struct kvr_peer *resumed_by(struct kvr_peers *peers, const struct kvr_msg
     return NULL;
 }
 
-/* A new boot ends the sessions of the old one at once. Two agents that share a name by mistake must
- * not end each other's: while the older one's connection is up, it is only marked. */
+/* A new boot ends the sessions of the old one soon. But a name proves nothing: while the older
+ * one's connection is up, it is only marked, and after that it has the time to dial again and
+ * resume. */
 static void supersede(struct kvr_peers *peers, kvr_ns now, const struct kvr_msg_hello *hello)
 {
     for (uint32_t i = 0; i < peers->used; i++) {
@@ -74,13 +86,17 @@ static void supersede(struct kvr_peers *peers, kvr_ns now, const struct kvr_msg_
             strcmp(peer->agent, hello->agent) != 0 || strcmp(peer->host, hello->host) != 0)
             continue;
         peer->superseded = true;
-        if (peer->channel == NULL)
+        if (peer->channel != NULL)
+            continue;
+        if (now >= kvr_peer_superseded_ends(peer))
             kvr_session_end(peer->session, now, KVR_PEER_RESTARTED, "the agent has started again");
+        else
+            kvr_peer_arm(peer, now);
     }
 }
 
 static void welcome(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
-                    const struct kvr_msg_hello *hello)
+                    const struct kvr_msg_hello *hello, uint64_t from)
 {
     struct kvr_msg_hello own;
     struct kvr_error error;
@@ -96,12 +112,13 @@ static void welcome(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns
     supersede(peers, now, hello);
     if (peers->closing)
         return;
-    peer = kvr_peer_free(peers, now);
+    peer = kvr_peer_free(peers, now, from);
     if (peer == NULL)
         return turn_away(peers, channel, now, KVR_FULL, "this agent has all the peers it can have");
     status = kvr_peer_start(peer, false, kvr_channel_name(channel), now);
     if (status != KVR_OK)
         return turn_away(peers, channel, now, status, "this agent has no memory for another peer");
+    peer->from = from;
     kvr_peer_attach(peer, channel);
     do {
         number = kvr_random_u64();
@@ -116,11 +133,15 @@ static void take_hello(struct kvr_peers *peers, struct kvr_channel *channel, kvr
                        const struct kvr_msg_hello *hello)
 {
     struct kvr_peer *peer = resumed_by(peers, hello);
+    uint64_t from = hello_host_of(kvr_channel_name(channel));
 
+    if (peer == NULL && !hello_limit_take(&peers->hellos, now, from))
+        return put_off(peers, channel, now);
     if (peer == NULL && hello->session != 0)
         return deny_session(peers, channel);
     if (peer == NULL)
-        return welcome(peers, channel, now, hello);
+        return welcome(peers, channel, now, hello, from);
+    peer->superseded = false; /* it lives, whoever used its name */
     kvr_session_disconnected(peer->session, now);
     kvr_peer_attach(peer, channel);
     kvr_session_accepted(peer->session, now, hello, 0, kvr_session_number(peer->session));

@@ -2,6 +2,7 @@
 #ifndef KVR_AGENT_PEER_PARTS_H
 #define KVR_AGENT_PEER_PARTS_H
 
+#include "agent/peer/hello_limit.h"
 #include "agent/peer/peer.h"
 #include "wire/channel.h"
 #include "wire/session.h"
@@ -11,8 +12,7 @@ struct kvr_peer {
     uint32_t index;
     bool live;       /* between dial or accept, and lost */
     bool dialed;     /* we dial, and redial */
-    bool superseded; /* its agent was seen under another boot: once its connection ends, it is gone
-                      */
+    bool superseded; /* its agent was seen under another boot: without a connection it ends soon */
     bool ending;     /* the owner wants it to end */
     struct kvr_session *session;
     void *memory; /* of the session; kept from one to the next */
@@ -22,6 +22,8 @@ struct kvr_peer {
     kvr_ns dialed_at; /* first */
     kvr_ns redial_at;
     kvr_ns lost_at;
+    kvr_ns begun_at, away_at; /* of an accepted one; its last connection ended */
+    uint64_t from;            /* the host that it dialed from; 0: we dialed */
     uint64_t boot;
     char agent[KVR_NAME_BYTES], host[KVR_NAME_BYTES];
     char address[KVR_ADDRESS_TEXT_BYTES];
@@ -38,18 +40,23 @@ struct kvr_peers {
     struct kvr_peers_options options;
     struct kvr_message_decoder *decoder;
     struct kvr_listener *listener;
+    struct hello_limit hellos;
     uint32_t used; /* indexes below it were in use once */
     struct kvr_peer table[KVR_PEERS_MAX];
 };
 
-/* An index without a live peer; NULL: there is none. */
-struct kvr_peer *kvr_peer_free(struct kvr_peers *peers, kvr_ns now);
+/* An index without a live peer, for one from that host (0: we dial); NULL: there is none. */
+struct kvr_peer *kvr_peer_free(struct kvr_peers *peers, kvr_ns now, uint64_t from);
 /* Makes the peer live with a new session. */
 kvr_status kvr_peer_start(struct kvr_peer *peer, bool dialed, const char *address, kvr_ns now);
 /* Gives it an accepted connection, instead of the one that it may have. */
 void kvr_peer_attach(struct kvr_peer *peer, struct kvr_channel *channel);
 /* Its next wake may have come nearer. */
 void kvr_peer_arm(struct kvr_peer *peer, kvr_ns now);
+
+/* When a session without a connection, whose agent was seen under another boot, ends: a live agent
+ * has dialed again by then. */
+kvr_ns kvr_peer_superseded_ends(const struct kvr_peer *peer);
 
 /* peer_accept.c: a frame from an accepted connection that belongs to no peer yet. */
 void kvr_peers_stranger(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,

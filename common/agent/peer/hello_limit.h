@@ -1,0 +1,38 @@
+/* How many sessions may begin: a bound for each host that dials, and one for all of them. Whoever
+ * can reach the port may say HELLO, and each one costs a table entry, a log line and notices to
+ * engines. A connection that resumes its session is not counted.
+ *
+ * Each bound is a bucket: a burst is free, and then so many a second. A fleet that comes back at
+ * once fits in the burst. Pure; loop thread. */
+#ifndef KVR_AGENT_HELLO_LIMIT_H
+#define KVR_AGENT_HELLO_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+
+#define HELLO_HOST_BURST KVR_PEERS_MAX /* of one host: as many agents as this one can have */
+#define HELLO_HOST_RATE  16u           /* a second, after that */
+#define HELLO_ALL_BURST  (4u * KVR_PEERS_MAX)
+#define HELLO_ALL_RATE   128u
+#define HELLO_HOSTS_MAX  256 /* hosts that are remembered; one with a full bucket needs no place */
+
+struct hello_bucket {
+    uint64_t host;  /* 0: free */
+    kvr_ns full_at; /* when it has its whole burst again */
+};
+
+struct hello_limit {
+    struct hello_bucket all, hosts[HELLO_HOSTS_MAX];
+};
+
+/* A number for the host of "host:port": of an IPv6 address its first 64 bits, which are one
+ * owner's. Never 0. */
+uint64_t hello_host_of(const char *address);
+
+/* Whether one more session may begin now. If so it is counted. */
+bool hello_limit_take(struct hello_limit *limit, kvr_ns now, uint64_t host);
+
+#endif
