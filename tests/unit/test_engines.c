@@ -111,14 +111,33 @@ static void an_end_waits_for_room(void **state)
     assert_int_equal(ends_told_on_room(5), 0); /* once */
 }
 
-/* The same generation came again and was announced to the peer: it has not ended. */
-static void who_came_again_has_not_ended(void **state)
+static kvr_status attach(uint64_t generation, const char **ret_words)
 {
+    static struct kvr_error error;
+    struct kvr_req_attach request = {.rank = machine_rank(1)};
+
+    request.rank.generation = generation;
+    *ret_words = error.detail;
+    return kvr_engines_up(&engines, 1, &request, &page, &error);
+}
+
+/* Peers would take the end of the first for its own: every fetch from it would fail. */
+static void who_comes_again_has_a_larger_generation(void **state)
+{
+    const char *words;
+
     (void)state;
-    end_told(0, 1);
     machine_engine_up(&engines, 0, 1, &side, &page);
-    assert_int_equal(kvr_engines_tell(&engines, 0, engines.local[0].set, 5), KVR_OK);
-    assert_int_equal(ends_told_on_room(5), 0);
+    kvr_engines_use(&engines, 0);
+    kvr_engines_down(&engines, 0); /* pages are still lent */
+    assert_int_equal(attach(1, &words), KVR_STALE);
+    assert_non_null(strstr(words, "each start of an engine needs a larger one"));
+    kvr_engines_unuse(&engines, 0);
+    assert_int_equal(attach(1, &words), KVR_STALE);
+    assert_int_equal(attach(5, &words), KVR_OK);
+    kvr_engines_down(&engines, 1);
+    assert_int_equal(attach(4, &words), KVR_STALE);
+    assert_int_equal(attach(6, &words), KVR_OK);
 }
 
 static void a_lost_peer_is_owed_nothing(void **state)
@@ -174,7 +193,7 @@ int main(void)
         cmocka_unit_test_setup(an_end_is_of_one_generation, open_engines),
         cmocka_unit_test_setup(peers_are_told_of_an_end, open_engines),
         cmocka_unit_test_setup(an_end_waits_for_room, open_engines),
-        cmocka_unit_test_setup(who_came_again_has_not_ended, open_engines),
+        cmocka_unit_test_setup(who_comes_again_has_a_larger_generation, open_engines),
         cmocka_unit_test_setup(a_lost_peer_is_owed_nothing, open_engines),
         cmocka_unit_test_setup(ends_beyond_the_bound_end_the_session, open_engines),
         cmocka_unit_test_setup(layouts_share_a_region, open_engines),

@@ -33,6 +33,22 @@ int kvr_engines_find(const struct kvr_engines *engines, const struct kvr_uuid *e
     return -1;
 }
 
+/* Peers take what they know of an ended generation for the end of this one. */
+static kvr_status generation_grows(const struct kvr_engines *engines, const struct kvr_rank *rank,
+                                   struct kvr_error *error)
+{
+    uint64_t last = kvr_engines_last_generation(engines, rank);
+
+    if (last == 0 || rank->generation > last)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_STALE, "engine",
+                         "generation %" PRIu64 " of rank tp %u pp %u of this engine has ended, and "
+                         "this attach names generation %" PRIu64
+                         ": each start of an engine needs a larger one, as its time of start in "
+                         "nanoseconds",
+                         last, rank->tp, rank->pp, rank->generation);
+}
+
 kvr_status kvr_engines_up(struct kvr_engines *engines, uint32_t index,
                           const struct kvr_req_attach *attach, struct kvr_shared_page *page,
                           struct kvr_error *error)
@@ -46,6 +62,7 @@ kvr_status kvr_engines_up(struct kvr_engines *engines, uint32_t index,
                              "generation %" PRIu64 "): close that one first",
                              attach->rank.tp, attach->rank.pp, engines->local[other].name,
                              engines->local[other].rank.generation);
+    KVR_TRY(generation_grows(engines, &attach->rank, error));
     assert(!engine->used);
     memset(engine, 0, sizeof(*engine));
     engine->used = engine->attached = true;

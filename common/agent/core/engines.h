@@ -60,7 +60,8 @@ struct kvr_engines {
 void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,
                       const struct kvr_ports *ports, bool target);
 
-/* An engine rank attached. KVR_EXISTS when the same rank is attached, in any generation. */
+/* An engine rank attached. KVR_EXISTS when the same rank is attached, in any generation. KVR_STALE:
+ * this generation or a later one has ended. */
 KVR_MUST_CHECK kvr_status kvr_engines_up(struct kvr_engines *engines, uint32_t index,
                                          const struct kvr_req_attach *attach,
                                          struct kvr_shared_page *page, struct kvr_error *error);
@@ -103,6 +104,9 @@ int kvr_engines_find(const struct kvr_engines *engines, const struct kvr_uuid *e
 /* This generation of the rank was attached and has ended: it will publish nothing any more. */
 bool kvr_engines_gone(const struct kvr_engines *engines, const struct kvr_uuid *engine,
                       uint64_t generation, uint32_t tp, uint32_t pp);
+/* The largest generation of the rank that was attached and has ended; 0: none is remembered. */
+uint64_t kvr_engines_last_generation(const struct kvr_engines *engines,
+                                     const struct kvr_rank *rank);
 /* Whether the peer understands these regions. KVR_UNSUPPORTED with a sentence: it is too old. */
 KVR_MUST_CHECK kvr_status kvr_engines_peer_check(const struct kvr_engines *engines,
                                                  const struct kvr_region_set *set, uint32_t peer,

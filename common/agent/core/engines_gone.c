@@ -108,3 +108,17 @@ bool kvr_engines_gone(const struct kvr_engines *engines, const struct kvr_uuid *
 
     return gone_find(engines, &rank) < gone_count(engines);
 }
+
+uint64_t kvr_engines_last_generation(const struct kvr_engines *engines, const struct kvr_rank *rank)
+{
+    uint64_t last = 0;
+
+    for (uint32_t i = 0; i < gone_count(engines); i++) {
+        const struct kvr_rank *gone = &engines->gone[i].rank;
+
+        if (kvr_uuid_equal(&gone->engine, &rank->engine) && gone->tp == rank->tp &&
+            gone->pp == rank->pp && gone->generation > last)
+            last = gone->generation;
+    }
+    return last;
+}
