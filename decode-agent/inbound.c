@@ -22,7 +22,7 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
             (struct kvr_rail_groups){.count = 1, .first = {0, options->rail_count}};
     inbound->ports = ports;
     inbound->memory = memory;
-    inbound->nonce_next = options->nonce_seed;
+    memcpy(inbound->nonces.key, options->nonce_key, sizeof(inbound->nonces.key));
     kvr_engines_init(&inbound->engines, memory, ports, true);
     assert(options->slot_count > 0 && options->slot_count < KVR_SLOTS);
     fetches = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_FETCHES_MAX, sizeof(struct fetch)));

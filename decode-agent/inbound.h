@@ -48,6 +48,7 @@
 #include "base/pool.h"
 #include "base/table.h"
 #include "device/staging_pool.h"
+#include "wire/nonce.h"
 
 struct inbound_options {
     kvr_ns silence_ns; /* heartbeat bound: a peer that is silent for so long is dead */
@@ -56,9 +57,9 @@ struct inbound_options {
     kvr_ns deadline_default_ns; /* of a fetch without a deadline */
     uint32_t slot_count;        /* slots 1 … slot_count are granted */
     uint32_t rail_count;
-    struct kvr_rail_groups groups; /* of the rails; count 0: all rails are one group */
-    bool failover;                 /* another rail group carries on for a lost one */
-    uint64_t nonce_seed;           /* random for each boot: names of transfers */
+    struct kvr_rail_groups groups;           /* of the rails; count 0: all rails are one group */
+    bool failover;                           /* another rail group carries on for a lost one */
+    uint64_t nonce_key[KVR_NONCE_KEY_WORDS]; /* random for each boot: names of transfers */
     struct kvr_write_limits limits;
     uint64_t stage_bytes;   /* staging memory that sources may write fragments to; 0: none */
     kvr_digest_mode digest; /* the least that is hashed; a source may ask for more */
@@ -115,7 +116,8 @@ struct inbound {
     uint64_t waiting_first;
     struct staging_pool *pools;
     uint64_t quota_rounds;
-    uint64_t nonce_next, serial_next, probes, senders;
+    struct kvr_nonces nonces;
+    uint64_t serial_next, probes, senders;
     bool draining;
     kvr_ns stage_retry_at; /* there was no staging memory for host pages: not before then */
     /* counters for pages and metrics */

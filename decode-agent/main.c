@@ -62,7 +62,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .rail_count = groups->first[groups->count],
         .groups = *groups,
         .failover = config->group_failover,
-        .nonce_seed = kvr_random_u64(),
+        .nonce_key = {kvr_random_u64(), kvr_random_u64()},
         .limits = *limits,
         .stage_bytes =
             strcmp(config->fragments, "direct") == 0 ? 0 : config->copying.staging_memory,

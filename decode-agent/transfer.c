@@ -52,9 +52,7 @@ kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
     if (kvr_region_set_is_staged(fetch->set))
         landing_path_on(&transfer->path.state, PATH_ON_STAGE);
     transfer->trust.suspect_at = transfer->failure.drain_at = KVR_NEVER;
-    do
-        transfer->nonce = ++inbound->nonce_next;
-    while (transfer->nonce == 0);
+    transfer->nonce = kvr_nonce_next(&inbound->nonces);
     status = kvr_table_insert(&inbound->by_nonce, transfer->nonce, kvr_pool_index(id));
     assert(status == KVR_OK);
     fetch->transfers[fetch->transfer_count++] = id;

@@ -408,7 +408,7 @@ static struct kvr_machine open_machine(void)
         .deadline_default_ns = KVR_S,
         .slot_count = SLOTS,
         .rail_count = FUZZ_RAILS,
-        .nonce_seed = 1,
+        .nonce_key = {1},
         .limits = {.pieces_local = 2, .pieces_remote = 2, .chunk_bytes_max = 4096},
         .digest = KVR_DIGEST_SAMPLE,
     };

@@ -21,7 +21,6 @@ void inbound_begin(uint32_t slot_count)
                                       .deadline_default_ns = 60 * KVR_S,
                                       .slot_count = slot_count,
                                       .rail_count = 2,
-                                      .nonce_seed = 100,
                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
     now = KVR_S;
@@ -57,7 +56,7 @@ uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count)
     static struct kvr_source_address from[4];
     struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = handle};
     struct kvr_request pages = {.kind = KVR_REQ_TARGET_PAGES, .handle = handle};
-    uint64_t nonce = inbound.nonce_next + 1;
+    uint64_t nonce = inbound.nonces.given + 1;
 
     for (uint32_t i = 0; i < count; i++) {
         snprintf(from[i].agent, sizeof(from[i].agent), "%u", first + i);

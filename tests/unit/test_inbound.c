@@ -207,7 +207,7 @@ static void what_is_skipped_is_counted(void **state)
     snprintf(open.target_open.request, sizeof(open.target_open.request), "r");
     inbound_request(&inbound, now, 0, &open);
     assert_int_equal(inbound.skipped_bytes, 0);
-    message.transfer = inbound.nonce_next;
+    message.transfer = inbound.nonces.given;
     message.final.token_end = SMALL_PLANNED;
     inbound_message(&inbound, now, 0, &message);
     assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);

@@ -65,8 +65,8 @@ static void a_held_fetch_is_wanted_before_its_pages(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_SKIP), 1);
     assert_int_equal(machine_sent(KVR_MSG_SKIP)->skip.skip_tokens, 0);
     assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 1);
-    plan(0, inbound.nonce_next);
-    assert_true(granted(inbound.nonce_next));
+    plan(0, inbound.nonces.given);
+    assert_true(granted(inbound.nonces.given));
 }
 
 /* The skip of the hold's time, then a larger one: only the last goes out, and only once. */
@@ -116,7 +116,7 @@ static void a_held_skip_only_grows(void **state)
 /* The engine has all of it by now: the source is only freed. */
 static void a_held_fetch_that_skips_all_needs_no_page(void **state)
 {
-    struct kvr_message final = {.kind = KVR_MSG_FINAL, .transfer = inbound.nonce_next + 1};
+    struct kvr_message final = {.kind = KVR_MSG_FINAL, .transfer = inbound.nonces.given + 1};
 
     (void)state;
     open_from(0, 1);
@@ -137,9 +137,9 @@ static void a_held_fetch_takes_no_plan(void **state)
     (void)state;
     open_from(0, 1);
     hold();
-    plan(0, inbound.nonce_next);
+    plan(0, inbound.nonces.given);
     assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 0);
-    assert_false(granted(inbound.nonce_next));
+    assert_false(granted(inbound.nonces.given));
 }
 
 static void without_room_the_skip_is_said_later(void **state)
@@ -215,7 +215,7 @@ static void a_held_fetch_ends_like_others(void **state)
     assert_int_equal(machine_sent(KVR_MSG_CANCEL)->reason.status, KVR_CANCELLED);
     open_from(0, 1);
     hold();
-    reason(0, inbound.nonce_next, KVR_MSG_FAIL, KVR_EXPIRED);
+    reason(0, inbound.nonces.given, KVR_MSG_FAIL, KVR_EXPIRED);
     assert_int_equal(machine_notice_count(KVR_NOTICE_EXPIRED), 1);
     open_from(0, 1);
     hold();

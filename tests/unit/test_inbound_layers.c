@@ -193,7 +193,7 @@ static void a_plan_begins_behind_what_is_skipped(void **state)
     open_alone(1);
     skip_group(1, 0, 2);
     pages(1, 0, 0, SMALL_PLANNED);
-    plan(0, inbound.nonce_next);
+    plan(0, inbound.nonces.given);
     assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_PLAN_MISMATCH);
 }
 

@@ -15,7 +15,7 @@ static uint64_t open_only(uint64_t handle)
 {
     static struct kvr_source_address from;
     struct kvr_request open = {.kind = KVR_REQ_TARGET_OPEN, .handle = handle};
-    uint64_t nonce = inbound.nonce_next + 1;
+    uint64_t nonce = inbound.nonces.given + 1;
 
     snprintf(from.agent, sizeof(from.agent), "0");
     from.engine = machine_rank(10).engine;

@@ -361,7 +361,7 @@ static void machine_init(struct sim_agent *agent)
         .rail_count = agent->rail_count,
         .groups = agent->groups,
         .failover = agent->world->failover,
-        .nonce_seed = kvr_rng_next(rng),
+        .nonce_key = {kvr_rng_next(rng)},
         .limits = agent->limits,
         .stage_bytes = agent->stages ? agent->stage_bytes : 0,
         .digest = sim_has(agent->world, SIM_WRITE_CORRUPT)
