@@ -166,8 +166,9 @@ static struct fetch *fetch_new(struct inbound *inbound, uint32_t engine, uint64_
     fetch->attempt = open->attempt;
     fetch->priority = open->priority;
     fetch->digest = open->digest;
-    fetch->deadline = inbound->now + (open->deadline_ms > 0 ? open->deadline_ms * KVR_MS
-                                                            : inbound->options.deadline_default_ns);
+    fetch->deadline =
+        inbound->now + (open->deadline_ms > 0 ? kvr_deadline_ms(open->deadline_ms) * KVR_MS
+                                              : inbound->options.deadline_default_ns);
     fetch->set = kvr_engines_set_acquire(&inbound->engines, engine);
     kvr_engines_use(&inbound->engines, engine);
     return fetch;

@@ -117,6 +117,7 @@ static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
 static void counters(uint64_t values[])
 {
     values[KVR_COUNTER_LEASES_EXPIRED] = outbound.leases_expired;
+    values[KVR_COUNTER_WANTS_REFUSED] = outbound.wants_refused;
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "kv/layout.h"
 #include "prefill-agent/outbound.h"
+#include "prefill-agent/parked.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
@@ -188,7 +189,7 @@ static struct source_transfer *transfer_new(struct outbound *outbound, uint32_t 
     transfer->path.target_stage_bytes = want->staged ? 0 : want->stage_bytes;
     transfer->match.key = match_key(want->request, want->attempt, &want->source_engine,
                                     want->source_generation, want->source_tp, want->source_pp);
-    transfer->match.deadline = outbound->now + want->deadline_ms * KVR_MS;
+    transfer->match.deadline = outbound->now + kvr_deadline_ms(want->deadline_ms) * KVR_MS;
     transfer->match.priority = want->priority;
     transfer->settle.fence_at = transfer->failover.ask_at = transfer->failover.no_rail_at =
         KVR_NEVER;
@@ -266,18 +267,14 @@ static kvr_status target_check(struct outbound *outbound, struct source_transfer
     if (remote == NULL || remote->rank.generation != transfer->match.target.generation)
         return kvr_error_set(error, KVR_MALFORMED, "want", "a WANT before the target's regions");
     table_bytes = kvr_page_tables_bytes(remote->set, transfer->match.tokens);
-    if (table_bytes + outbound->peers[transfer->peer].parked_bytes >
-        (uint64_t)outbound->memory->units * KVR_BUDDY_BLOCK_BYTES / OUTBOUND_PARKED_SHARE)
-        return kvr_error_set(
-            error, KVR_FULL, "want",
-            "the page tables of the requests that this target wants and no engine has published "
-            "take too much memory");
+    KVR_TRY(parked_memory(outbound, transfer->peer, table_bytes, error));
     status = kvr_page_tables_init(&transfer->match.pages, remote->set, transfer->match.tokens,
                                   outbound->memory, error);
-    if (status != KVR_OK)
+    if (status != KVR_OK) {
+        parked_memory_return(outbound, transfer->peer, table_bytes);
         return status;
+    }
     transfer->match.remote = kvr_region_set_acquire(remote->set);
-    outbound->peers[transfer->peer].parked_bytes += table_bytes;
     return skips_take(transfer, &skips, error);
 }
 
@@ -357,9 +354,8 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
         want_refuse(outbound, peer, nonce, KVR_INVALID, "the WANT names no deadline");
         return;
     }
-    if (outbound->peers[peer].parked >= OUTBOUND_PARKED_MAX) {
-        want_refuse(outbound, peer, nonce, KVR_FULL,
-                    "this target wants too many requests that no engine has published");
+    if (parked_place(outbound, peer, &error) != KVR_OK) {
+        want_refuse(outbound, peer, nonce, error.status, error.detail);
         return;
     }
     if (nonce == 0 || (transfer = transfer_new(outbound, peer, nonce, want)) == NULL) {
@@ -447,7 +443,8 @@ void match_unpark(struct outbound *outbound, const struct source_transfer *trans
     outbound->parked--;
     peer->parked--;
     if (transfer->match.remote != NULL) /* else it was refused before it had a page table */
-        peer->parked_bytes -= kvr_page_tables_bytes(transfer->match.remote, transfer->match.tokens);
+        parked_memory_return(outbound, transfer->peer,
+                             kvr_page_tables_bytes(transfer->match.remote, transfer->match.tokens));
 }
 
 void match_engine_down(struct outbound *outbound, const struct kvr_rank *rank)

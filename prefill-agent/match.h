@@ -11,11 +11,6 @@ struct past_publish;
 struct publish;
 struct source_transfer;
 
-/* One peer's parked WANTs may be nonsense: they take at most these parts of the table of transfers
- * and of the memory, so that other peers find room. */
-#define OUTBOUND_PARKED_MAX   (KVR_TRANSFERS_MAX / 4)
-#define OUTBOUND_PARKED_SHARE 16
-
 /* What a WANT asks for. */
 struct source_match {
     char request[KVR_REQUEST_BYTES];

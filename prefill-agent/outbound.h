@@ -20,6 +20,7 @@
  *   lease.c            how long a publish waits for targets that have not come
  *   source_transfer.c  a transfer from its WANT to its end: the hub, and its states
  *   match.c            WANT, SKIP, PAGES: which publish a target wants
+ *   parked.c           room for WANTs that come before their publish
  *   past.c             publishes that have ended, for targets that come later
  *   consumer.c         the target ranks that have come for a publish
  *   slice.c            how many target ranks will come, and which KV groups each is given
@@ -77,7 +78,9 @@ struct outbound {
     bool draining;
     kvr_ns stage_retry_at; /* for host memory there was none to be had: not before then */
     uint32_t tombs, parked;
-    kvr_ns awake_at; /* the last request, message or tick; ticks come while anything lives */
+    uint64_t parked_bytes;  /* of all targets */
+    uint64_t wants_refused; /* for want of room */
+    kvr_ns awake_at;        /* the last request, message or tick; ticks come while anything lives */
     struct kvr_ended ended;
     struct past past;
     uint64_t leases_expired;

@@ -43,6 +43,7 @@
 #define KVR_TAIL_BYTES_MAX      65536 /* first token, logprobs, hidden state: the engine's own bytes */
 #define KVR_FRAME_BYTES_MAX     (1u << 20) /* one control message */
 #define KVR_PACKET_BYTES_MAX    65536      /* one message on the engine socket */
-#define KVR_EPOCHS_PER_TRANSFER 64         /* (rail, epoch) pairs that one transfer may use */
+#define KVR_DEADLINE_MS_MAX     3600000u /* of a fetch: a longer one counts as this, at both ends */
+#define KVR_EPOCHS_PER_TRANSFER 64       /* (rail, epoch) pairs that one transfer may use */
 
 #endif

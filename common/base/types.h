@@ -124,6 +124,12 @@ typedef enum kvr_digest_mode {
 } kvr_digest_mode;
 #define KVR_DIGEST_SAMPLE_OF 16
 
+/* A fetch holds pages at both ends until its deadline: no one may name a farther one than this. */
+static inline uint32_t kvr_deadline_ms(uint32_t wanted)
+{
+    return wanted < KVR_DEADLINE_MS_MAX ? wanted : KVR_DEADLINE_MS_MAX;
+}
+
 /* How a rail reaches a remote region: remote address = base + offset. */
 struct kvr_remote_key {
     uint64_t key, base;

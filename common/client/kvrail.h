@@ -448,7 +448,7 @@ struct kvrail_target_options {
     const char *request;
     uint64_t tokens;       /* upper bound: the page table covers [0, tokens) */
     uint64_t skip_tokens;  /* [0, skip_tokens) is here; if that is all, the source is freed */
-    uint32_t deadline_ms;  /* from now; 0: the agent's default */
+    uint32_t deadline_ms;  /* from now, an hour at most; 0: the agent's default */
     int32_t priority;      /* the publish's is added: kvrail_source_options */
     uint32_t tenant;       /* for later: no agent reads it */
     uint32_t source_count; /* 1 … KVRAIL_SOURCES_MAX */
@@ -576,7 +576,8 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_LEASE_END = 18,
     /* Handle 0, `name` is the other agent: it cannot be reached any more, or can be reached again.
      * Its transfers fail by themselves; a router may send new requests elsewhere. Only changes are
-     * reported, and only to engines that are attached. */
+     * reported, and only to engines that are attached. An engine that polls late gets the latest of
+     * the changes to each agent, and of 256 of them at most. */
     KVRAIL_EVENT_PEER_DOWN = 19,
     KVRAIL_EVENT_PEER_UP = 20,
     /* Handle 0, `name` is the card: no endpoint can be opened on it, or one could again. In

@@ -27,6 +27,11 @@ static void peer_up(uint32_t peer)
     outbound_message(&outbound, now, peer, &regions);
 }
 
+void outbound_peer_comes(uint32_t peer)
+{
+    peer_up(peer);
+}
+
 static void widen(struct small_side *side, uint32_t page_count)
 {
     struct kvr_region_layout *layout = &side->layouts[0];
@@ -147,6 +152,15 @@ static struct kvr_message want_of(uint32_t peer, uint64_t nonce, uint64_t tokens
     want.want.tokens = tokens;
     want.want.deadline_ms = FETCH_DEADLINE / KVR_MS;
     return want;
+}
+
+void want_of_deadline(uint32_t peer, uint64_t nonce, uint32_t deadline_ms)
+{
+    struct kvr_message want = want_of(peer, nonce, SMALL_PLANNED);
+
+    want.want.deadline_ms = deadline_ms;
+    want.want.attempt = 99;
+    outbound_message(&outbound, now, peer, &want);
 }
 
 void want_skipping(uint32_t peer, uint64_t nonce, uint64_t tokens, uint64_t skip_tokens)

@@ -26,11 +26,14 @@ void outbound_begin(const struct kvr_rail_groups *groups, bool failover);
 void outbound_begin_wide(uint32_t page_count);
 /* Engines with states, one page a request; peers speak that version of the protocol. */
 void outbound_begin_states(uint32_t version);
-void ask(struct kvr_request *request); /* as the engine, about its publish */
+void outbound_peer_comes(uint32_t peer); /* beside 0 and 1, with an engine of its own */
+void ask(struct kvr_request *request);   /* as the engine, about its publish */
 void publish_for(uint32_t consumers);
 void publish_all(void);
 /* It announces no page table. */
 void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens);
+/* Of a request that nobody publishes. */
+void want_of_deadline(uint32_t peer, uint64_t nonce, uint32_t deadline_ms);
 void want_skipping(uint32_t peer, uint64_t nonce, uint64_t tokens, uint64_t skip_tokens);
 void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);
 void want(uint32_t peer, uint64_t nonce);
