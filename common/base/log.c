@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +33,10 @@ static enum form form;
 static struct sentence sentences[SENTENCES];
 static int descriptor = STDERR_FILENO;
 static char file_path[4096]; /* "": stderr */
+static int patient = -1;     /* of the pipe that `descriptor` is, without blocking */
+static dev_t patient_device;
+static ino_t patient_inode;
+static uint64_t unread; /* lines that found no room */
 
 void kvr_log_set_level(kvr_log_level level)
 {
@@ -125,6 +131,66 @@ static size_t begin_line(kvr_log_level level, char line[LINE_BYTES])
     return (size_t)snprintf(line, LINE_BYTES, "<%d>%s ", (int)level, time);
 }
 
+/* A pipe is opened a second time, so that it does not block us, and blocks others as before: its
+ * flags belong to whoever gave it to us. -1: it is none, or it cannot be. */
+static int pipe_of(int fd)
+{
+    char path[32];
+    struct stat state;
+
+    if (fstat(fd, &state) != 0 || !S_ISFIFO(state.st_mode)) {
+        if (patient >= 0)
+            close(patient);
+        patient = -1;
+        return -1;
+    }
+    if (patient >= 0 && patient_device == state.st_dev && patient_inode == state.st_ino)
+        return patient;
+    if (patient >= 0)
+        close(patient);
+    patient_device = state.st_dev;
+    patient_inode = state.st_ino;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    patient = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return patient;
+}
+
+/* False: there was no room. */
+static bool try_put(const char *line, size_t bytes)
+{
+    int pipe = pipe_of(descriptor);
+    ssize_t written;
+
+    do {
+        /* systemd's journal reads a socket. */
+        written = pipe >= 0 ? write(pipe, line, bytes)
+                            : send(descriptor, line, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (written < 0 && pipe < 0 && errno == ENOTSOCK)
+            written = write(descriptor, line, bytes);
+    } while (written < 0 && errno == EINTR);
+    return written >= 0 || errno != EAGAIN;
+}
+
+/* Where nobody reads, lines are lost: the loop and the rail threads cannot wait for a reader. */
+static void put(const char *line, size_t bytes)
+{
+    char lost[LINE_BYTES];
+
+    if (unread > 0) {
+        size_t used = begin_line(KVR_LOG_WARNING, lost);
+        int more =
+            snprintf(lost + used, sizeof(lost) - used,
+                     "%" PRIu64 " lines of this log were lost: nobody read them in time\n", unread);
+
+        if (!try_put(lost, used + (size_t)more)) {
+            unread++;
+            return;
+        }
+        unread = 0;
+    }
+    unread += !try_put(line, bytes);
+}
+
 /* One write() a line, so that lines of several processes on one stream do not mix. */
 static void end_line(char line[LINE_BYTES], size_t used, uint32_t held_back)
 {
@@ -139,8 +205,7 @@ static void end_line(char line[LINE_BYTES], size_t used, uint32_t held_back)
     while ((newline = strchr(line, '\n')) != NULL)
         *newline = ' ';
     line[used] = '\n';
-    while (write(descriptor, line, used + 1) < 0 && errno == EINTR)
-        continue;
+    put(line, used + 1);
 }
 
 static void say_total(struct sentence *s)

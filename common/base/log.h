@@ -6,6 +6,9 @@
  * KVR_LOG_WINDOW and counted; the count is said with the next one that gets through, or where none
  * comes by kvr_log_tick.
  *
+ * A pipe or a journal that nobody reads blocks no thread: lines without room are lost and counted,
+ * and the next line with room says how many.
+ *
  * Any thread. A program logs what it decided, once: of common/ only the shell of the agents
  * (agent/agent*.c), the tools and the answer to SIGHUP (options_reread.c) log above debug. */
 #ifndef KVR_BASE_LOG_H

@@ -3,6 +3,7 @@
 #include "tests/support/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -155,6 +156,40 @@ static void log_totals_what_has_ceased(void **state)
     assert_non_null(strstr(text, "held back: 20 more lines like \"the disk is full\"\n"));
 }
 
+/* A pipe that is full blocks nobody; the loss is said when it is read again. Others who write to
+ * the pipe still block, as they expect. */
+static void log_never_waits_for_a_reader(void **state)
+{
+    int ends[2], saved = dup(STDERR_FILENO);
+    ssize_t bytes;
+    size_t all = 0;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    clock_now = 1000 * KVR_S;
+    for (int i = 0; i < 3000; i++) {
+        clock_now += KVR_LOG_WINDOW;
+        kvr_log_warning("a line that nobody reads: %0500d", i);
+    }
+    assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+    while (read(ends[0], text, sizeof(text)) > 0)
+        continue;
+    clock_now += KVR_LOG_WINDOW;
+    kvr_log_warning("somebody reads again");
+    while ((bytes = read(ends[0], text + all, sizeof(text) - 1 - all)) > 0)
+        all += (size_t)bytes;
+    text[all] = '\0';
+    clock_now = 0;
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+    assert_non_null(strstr(text, "lines of this log were lost: nobody read them in time\n<4>"));
+    assert_non_null(strstr(text, "somebody reads again\n"));
+}
+
 static void expect_file(const char *path, const char *part)
 {
     FILE *file = fopen(path, "r");
@@ -197,6 +232,7 @@ int main(void)
         cmocka_unit_test(log_holds_repeats_back),
         cmocka_unit_test(log_counts_what_it_holds_back),
         cmocka_unit_test(log_totals_what_has_ceased),
+        cmocka_unit_test(log_never_waits_for_a_reader),
         cmocka_unit_test(log_file_is_reopened_after_rotation),
         cmocka_unit_test(log_says_failures_and_cuts_lines),
         cmocka_unit_test(log_levels_have_names),
