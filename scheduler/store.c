@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/file_sync.h"
 #include "base/log.h"
 #include "base/removed.h"
 #include "scheduler/embedded.h"
@@ -115,7 +116,7 @@ static kvr_status back_up(struct store *store, const char *folder, int version,
 {
     char path[PATH_BYTES], partial[PATH_BYTES + 8], sql[] = "VACUUM INTO ?1";
     sqlite3_stmt *statement = NULL;
-    int result;
+    int result, failure;
 
     snprintf(path, sizeof(path), "%s/kvrail.db.v%d.bak", folder, version);
     snprintf(partial, sizeof(partial), "%s.part", path);
@@ -129,8 +130,11 @@ static kvr_status back_up(struct store *store, const char *folder, int version,
     if (result != SQLITE_DONE)
         return kvr_error_set(error, KVR_SYSTEM, "store", "cannot back up the database to %s: %s",
                              path, store_problem(store));
-    if (rename(partial, path) != 0)
-        return kvr_error_system(error, "store", errno, "cannot write the backup %s", path);
+    failure = kvr_file_sync(partial); /* its name must not reach the disk before its bytes */
+    if (failure == 0)
+        failure = rename(partial, path) == 0 ? kvr_file_sync(folder) : errno;
+    if (failure != 0)
+        return kvr_error_system(error, "store", failure, "cannot write the backup %s", path);
     kvr_log_info("the database has version %d: copied to %s before it is brought to %d", version,
                  path, embedded_migration_count);
     return KVR_OK;

@@ -19,6 +19,25 @@ static char folder[FOLDER_BYTES];
 static struct kvr_spool *spool;
 static const uint32_t events[3] = {5, 7, 9};
 
+/* The linker puts these into the spool. */
+static uint32_t synced;
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+int __wrap_kvr_file_sync(const char *path);
+
+int __wrap_fdatasync(int fd)
+{
+    synced |= 1;
+    return __real_fdatasync(fd);
+}
+
+int __wrap_kvr_file_sync(const char *path)
+{
+    assert_string_equal(path, folder);
+    synced |= 2;
+    return 0;
+}
+
 static void reopen(void)
 {
     spool = kvr_spool_close(spool);
@@ -173,9 +192,30 @@ static void what_a_crash_cut_off_is_no_loss(void **state)
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* A report that the agent has given up its memory for survives a host that loses power. */
+static void what_is_spilled_is_on_the_disk(void **state)
+{
+    const struct kvr_spool_record record = {
+        .boot = 1, .sequence_first = 9, .event_count = 1, .bytes = REPORT_BYTES};
+    const uint8_t report[REPORT_BYTES] = "another";
+    uint64_t dropped = 0;
+
+    (void)state;
+    synced = 0;
+    kvr_spool_sync(spool);
+    assert_int_equal(synced, 3); /* the file is new */
+    synced = 0;
+    kvr_spool_sync(spool);
+    assert_int_equal(synced, 0);
+    assert_int_equal(kvr_spool_append(spool, &record, report, &dropped), KVR_OK);
+    kvr_spool_sync(spool);
+    assert_int_equal(synced, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(what_is_spilled_is_on_the_disk),
         CASE(what_is_whole_is_given_back),
         CASE(what_lies_behind_a_damaged_header_is_lost_and_counted),
         CASE(a_header_that_was_damaged_before_is_found_at_the_start),

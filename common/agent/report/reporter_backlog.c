@@ -23,6 +23,8 @@ static struct batch *take_oldest(struct kvr_reporter *reporter)
 
 void reporter_spill(struct kvr_reporter *reporter, size_t memory_bytes_max)
 {
+    if (reporter->memory_bytes <= memory_bytes_max)
+        return;
     while (reporter->memory_bytes > memory_bytes_max) {
         struct batch *batch = take_oldest(reporter);
         uint64_t dropped = 0;
@@ -33,6 +35,8 @@ void reporter_spill(struct kvr_reporter *reporter, size_t memory_bytes_max)
         reporter->dropped += dropped;
         batch_free(batch);
     }
+    if (reporter->spool != NULL)
+        kvr_spool_sync(reporter->spool);
 }
 
 /* Makes a batch of the gathered events. */

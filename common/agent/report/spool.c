@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file_sync.h"
 #include "trace/report.h"
 
 #define SEGMENTS_MAX     64 /* found at start, or kept */
@@ -44,6 +45,7 @@ struct kvr_spool {
     char folder[PATH_MAX];
     size_t bytes_max, bytes;
     struct kvr_spool_loss loss; /* since the last kvr_spool_take_loss */
+    bool appended, named;       /* not on the disk yet: bytes of the newest segment; its name */
     int segment_count;
     struct segment segments[SEGMENTS_MAX]; /* oldest first */
 };
@@ -201,10 +203,12 @@ static struct segment *newest_segment(struct kvr_spool *spool)
             return newest;
         number = newest->number + 1;
     }
+    kvr_spool_sync(spool); /* the one that was the newest */
     if (spool->segment_count == SEGMENTS_MAX)
         remove_oldest(spool);
     if (add_segment(spool, number, NULL) != KVR_OK)
         return NULL;
+    spool->named = true;
     return &spool->segments[spool->segment_count - 1];
 }
 
@@ -237,7 +241,17 @@ kvr_status kvr_spool_append(struct kvr_spool *spool, const struct kvr_spool_reco
     segment->bytes += whole;
     segment->event_count += record->event_count;
     spool->bytes += whole;
+    spool->appended = true;
     return KVR_OK;
+}
+
+void kvr_spool_sync(struct kvr_spool *spool)
+{
+    if (spool->appended && spool->segment_count > 0)
+        (void)fdatasync(spool->segments[spool->segment_count - 1].fd);
+    if (spool->named)
+        (void)kvr_file_sync(spool->folder);
+    spool->appended = spool->named = false;
 }
 
 bool kvr_spool_front(struct kvr_spool *spool, struct kvr_spool_record *ret_record)

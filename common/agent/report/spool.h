@@ -49,6 +49,10 @@ KVR_MUST_CHECK kvr_status kvr_spool_append(struct kvr_spool *spool,
                                            const struct kvr_spool_record *record,
                                            const uint8_t *report, uint64_t *dropped);
 
+/* What was appended is on the disk, with the name of its segment, when this returns. It takes as
+ * long as the disk does. */
+void kvr_spool_sync(struct kvr_spool *spool);
+
 /* The oldest record; false when there is none. */
 bool kvr_spool_front(struct kvr_spool *spool, struct kvr_spool_record *ret_record);
 /* Its report, into record->bytes bytes; false when the disk does not give it back: its events count
