@@ -185,7 +185,8 @@ void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
         return;
     }
     fetch = NULL;
-    if (open_check(inbound, engine, handle, open, &error) == KVR_OK)
+    if (kvr_engines_quota_check(&inbound->engines, engine, "--engine-fetches", &error) == KVR_OK &&
+        open_check(inbound, engine, handle, open, &error) == KVR_OK)
         fetch = fetch_new(inbound, engine, handle, open, &error);
     if (fetch == NULL) {
         refuse(inbound, engine, handle, open, error.status, error.detail);

@@ -24,6 +24,7 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
     inbound->memory = memory;
     memcpy(inbound->nonces.key, options->nonce_key, sizeof(inbound->nonces.key));
     kvr_engines_init(&inbound->engines, memory, ports, true);
+    inbound->engines.quota = options->engine_fetches;
     assert(options->slot_count > 0 && options->slot_count < KVR_SLOTS);
     fetches = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_FETCHES_MAX, sizeof(struct fetch)));
     transfers = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_TRANSFERS_MAX, sizeof(struct transfer)));

@@ -54,6 +54,7 @@ struct inbound_options {
     kvr_ns silence_ns; /* heartbeat bound: a peer that is silent for so long is dead */
     kvr_ns quiet_ns; /* how long counts may differ without an arrival before an epoch is ended; five
                         times that at most */
+    uint32_t engine_fetches;    /* that one engine may have at once; 0: any number */
     kvr_ns deadline_default_ns; /* of a fetch without a deadline */
     uint32_t slot_count;        /* slots 1 … slot_count are granted */
     uint32_t rail_count;

@@ -37,6 +37,14 @@ static const struct kvr_option own_options[] = {
      .max = KVR_SLOTS - 1,
      FIELD(COUNT, slots),
      .help = "Names for live transfers, 65,536 writes each; fetches beyond them wait in order."},
+    {.name = "engine-fetches",
+     .section = "agent",
+     .fallback = "2048",
+     .min = 1,
+     .max = KVR_FETCHES_MAX,
+     FIELD(COUNT, engines.fetches),
+     .help = "Most fetches that one engine rank may have at once; more are refused as full. All "
+             "engines together have 4096."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",
@@ -58,6 +66,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .quiet_ns = kvr_agent_time(config, config->quiet),
         .deadline_default_ns = kvr_agent_time(config, config->deadline),
+        .engine_fetches = (uint32_t)config->engines.fetches,
         .slot_count = (uint32_t)config->slots,
         .rail_count = groups->first[groups->count],
         .groups = *groups,
@@ -85,6 +94,7 @@ static void counters(uint64_t values[])
 {
     values[KVR_COUNTER_DIGEST_MISMATCHES] = inbound.digest_mismatches;
     values[KVR_COUNTER_SKIPPED_BYTES] = inbound.skipped_bytes;
+    values[KVR_COUNTER_QUOTA_REQUESTS] = inbound.engines.quota_refused;
     values[KVR_COUNTER_STALE_WRITES] = 0;
     for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
         values[KVR_COUNTER_STALE_WRITES] +=

@@ -42,6 +42,14 @@ static const struct kvr_option own_options[] = {
      .help =
          "How long a published request is held for a target that has not come, unless its engine "
          "names or renews a lease."},
+    {.name = "engine-publishes",
+     .section = "agent",
+     .fallback = "2048",
+     .min = 1,
+     .max = KVR_PUBLISHES_MAX,
+     FIELD(COUNT, engines.publishes),
+     .help = "Most publishes that one engine rank may have at once; more are refused as full. All "
+             "engines together have 4096."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",
@@ -89,6 +97,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
     struct outbound_options options = {
         .silence_ns = KVR_BEATS_MAX * kvr_agent_time(config, config->heartbeat),
         .quiet_ns = kvr_agent_time(config, config->quiet),
+        .engine_publishes = (uint32_t)config->engines.publishes,
         .lease_default_ns = kvr_agent_time(config, config->lease),
         .rail_count = groups->first[groups->count],
         .groups = *groups,
@@ -118,6 +127,7 @@ static void counters(uint64_t values[])
 {
     values[KVR_COUNTER_LEASES_EXPIRED] = outbound.leases_expired;
     values[KVR_COUNTER_WANTS_REFUSED] = outbound.wants_refused;
+    values[KVR_COUNTER_QUOTA_REQUESTS] = outbound.engines.quota_refused;
 }
 
 int main(int argc, char **argv)

@@ -21,6 +21,7 @@ kvr_status outbound_init(struct outbound *outbound, const struct outbound_option
     outbound->ports = ports;
     outbound->memory = memory;
     kvr_engines_init(&outbound->engines, memory, ports, false);
+    outbound->engines.quota = options->engine_publishes;
     publishes = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_PUBLISHES_MAX, sizeof(struct publish)));
     transfers =
         kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_TRANSFERS_MAX, sizeof(struct source_transfer)));

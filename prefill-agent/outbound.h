@@ -50,9 +50,10 @@
 #include "prefill-agent/targets.h"
 
 struct outbound_options {
-    kvr_ns silence_ns;       /* heartbeat bound */
-    kvr_ns quiet_ns;         /* how long completions may be awaited from a dead peer */
-    kvr_ns lease_default_ns; /* of a publish that names none */
+    kvr_ns silence_ns;         /* heartbeat bound */
+    kvr_ns quiet_ns;           /* how long completions may be awaited from a dead peer */
+    kvr_ns lease_default_ns;   /* of a publish that names none */
+    uint32_t engine_publishes; /* that one engine may have at once; 0: any number */
     uint32_t rail_count;
     struct kvr_rail_groups groups; /* of the rails; count 0: they are one */
     bool failover;                 /* another group carries on for one that is lost */

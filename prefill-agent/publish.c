@@ -157,7 +157,9 @@ void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
         kvr_engines_refuse_open(&outbound->engines, engine, handle);
         return;
     }
-    if (open_check(outbound, open, key, &error) == KVR_OK)
+    if (kvr_engines_quota_check(&outbound->engines, engine, "--engine-publishes", &error) ==
+            KVR_OK &&
+        open_check(outbound, open, key, &error) == KVR_OK)
         publish = publish_new(outbound, engine, handle, key, open->tokens, &error);
     if (publish == NULL) {
         refuse(outbound, engine, handle, error.status, error.detail);

@@ -14,10 +14,18 @@
 
 struct kvr_agent;
 
+/* What the options say about engines. */
+struct kvr_engines_config {
+    struct kvr_option_list users, groups; /* that may attach beside our user and root */
+    uint64_t memory;                      /* bytes that one may register; 0: any */
+    uint64_t publishes, fetches; /* that one may have at once; each agent has one of them */
+};
+
 /* The values of the options. */
 struct kvr_agent_config {
     char name[KVR_NAME_BYTES];
-    char engine_socket[108];               /* "" = name.sock in the run folder */
+    char engine_socket[108]; /* "" = name.sock in the run folder */
+    struct kvr_engines_config engines;
     char run_dir[512];                     /* "" = found at start */
     char lifeline[512];                    /* "" = ends by a signal only */
     char listen[KVR_OPTION_ITEM_BYTES];    /* prefill-agent only; "" = does not listen */

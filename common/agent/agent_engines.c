@@ -14,6 +14,23 @@ static void page_tell(struct kvr_agent *agent, uint32_t engine, struct kvr_share
         agent_command(agent, &message);
 }
 
+static void attached_say(const struct kvr_agent *agent, uint32_t engine,
+                         const struct kvr_req_attach *attach)
+{
+    const struct kvr_engine_peer *peer = kvr_engine_port_peer(agent->port, engine);
+    char process[64];
+
+    if (peer->pid > 0)
+        snprintf(process, sizeof(process), "process %d", (int)peer->pid);
+    else
+        snprintf(process, sizeof(process), "a process of another pid namespace");
+    kvr_log_info("engine %u \"%s\" attached (%s, user %u, group %u): model %s, tp %u of %u, "
+                 "pp %u of %u, generation %" PRIu64,
+                 engine, attach->name, process, (unsigned)peer->user, (unsigned)peer->group,
+                 attach->compat.model, attach->rank.tp, attach->rank.tp_size, attach->rank.pp,
+                 attach->rank.pp_size, attach->rank.generation);
+}
+
 static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
                         const struct kvr_req_attach *attach, struct kvr_error *error)
 {
@@ -34,11 +51,14 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
                 kvr_log_warning("engine %u cannot wake rail group %u: no memory", engine, i);
         page_tell(agent, engine, page);
     }
-    kvr_log_info(
-        "engine %u \"%s\" attached: model %s, tp %u of %u, pp %u of %u, generation %" PRIu64,
-        engine, attach->name, attach->compat.model, attach->rank.tp, attach->rank.tp_size,
-        attach->rank.pp, attach->rank.pp_size, attach->rank.generation);
+    attached_say(agent, engine, attach);
     return KVR_OK;
+}
+
+static void on_stranger(void *self, const char *detail)
+{
+    (void)self;
+    kvr_log_warning("an engine was turned away: %s", detail);
 }
 
 static void on_down(void *self, kvr_ns now, uint32_t engine, kvr_status why, const char *detail)
@@ -105,14 +125,21 @@ static void on_request(void *self, kvr_ns now, uint32_t engine, const struct kvr
 
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
 {
+    struct kvr_engine_access access;
     struct kvr_engine_handler handler = {.self = agent,
                                          .revocation_fd = agent->revocation_fd,
                                          .address = agent->address,
+                                         .access = &access,
+                                         .stranger = on_stranger,
                                          .up = on_up,
                                          .region = agent_region_add,
                                          .request = on_request,
                                          .down = on_down};
+    kvr_status status = kvr_engine_access_read(&agent->config->engines.users,
+                                               &agent->config->engines.groups, &access, error);
 
+    if (status != KVR_OK)
+        return status;
     return kvr_engine_port_open(&agent->loop, agent->engine_socket, agent->config->name, &handler,
                                 &agent->port, error);
 }

@@ -1,5 +1,6 @@
 /* The options that both agents share. */
 #include "agent/agent.h"
+#include "agent/engine/engine_access.h"
 #include "base/address.h"
 #include "base/removed.h"
 #include "fabric/fabric_provider.h"
@@ -16,12 +17,26 @@ static const struct kvr_option rows[] = {
         .help = "This agent's name, unique among the agents of a scheduler; shown wherever it "
                 "appears."),
     ROW("agent", "engine-socket", STRING, engine_socket, .value = "PATH",
-        .help = "Unix socket where the engines of this host attach; made with mode 0600, so they "
-                "run as the same user. Without it NAME.sock in --run-dir."),
+        .help = "Unix socket where the engines of this host attach; made with mode 0600: they "
+                "run as the same user, or see --engine-user. Without it NAME.sock in --run-dir."),
+    ROW("agent", "engine-user", LIST, engines.users, .value = "NAME|UID", .max = ENGINE_ACCESS_MAX,
+        .help = "A user whose processes may attach too, besides this agent's own user and root. "
+                "Repeat it for several. The socket then lets every user connect, and the agent "
+                "asks the kernel for each one's user and groups; the folder must be open to them."),
+    ROW("agent", "engine-group", LIST, engines.groups, .value = "NAME|GID",
+        .max = ENGINE_ACCESS_MAX,
+        .help = "A group whose members may attach too. With one, and without --engine-user, the "
+                "socket belongs to that group (mode 0660), of which this agent's user must be a "
+                "member."),
+    ROW("agent", "engine-memory", SIZE, engines.memory, .fallback = "0",
+        .help = "Most memory that one engine rank may register, as kvrail_memory_create or the "
+                "GPU gave it to its regions; more is refused as full. 0: any."),
     ROW("agent", "run-dir", STRING, run_dir, .value = "DIR",
-        .help = "Where the engine socket lies; made with mode 0700 if it is missing. Without it "
-                "$RUNTIME_DIRECTORY (a systemd service), else $XDG_RUNTIME_DIR/kvrail, else "
-                "/run/kvrail."),
+        .help =
+            "Where the engine socket lies; made if it is missing, with mode 0700, or 0711 where "
+            "--engine-user or --engine-group lets others attach. Without it "
+            "$RUNTIME_DIRECTORY (a systemd service), else $XDG_RUNTIME_DIR/kvrail, else "
+            "/run/kvrail."),
     ROW("agent", "state-dir", STRING, state_dir, .value = "DIR",
         .help = "Directory of this agent alone for data that must outlive a restart: reports that "
                 "the scheduler has not acknowledged, and the results of `kvrail bench calibrate`. "

@@ -195,13 +195,43 @@ static uint32_t registering_count(const struct kvr_agent *agent, uint32_t engine
     return count;
 }
 
-static kvr_status region_check(const struct kvr_agent *agent, uint32_t engine,
+/* All memory that the engine has brought, also what it has dropped and a card still reads. */
+static uint64_t memory_of(const struct kvr_agent *agent, uint32_t engine)
+{
+    uint64_t bytes = 0;
+
+    for (const struct agent_region *entry = agent->regions; entry != NULL; entry = entry->next)
+        if (entry->engine == engine && entry->request.memory_of == 0)
+            bytes += entry->request.layout.bytes;
+    return bytes;
+}
+
+static kvr_status quota_check(struct kvr_agent *agent, uint32_t engine,
+                              const struct kvr_req_region *region, struct kvr_error *error)
+{
+    uint64_t quota = agent->config->engines.memory, used;
+
+    if (quota == 0 || region->memory_of != 0)
+        return KVR_OK;
+    used = memory_of(agent, engine);
+    if (used <= quota && region->layout.bytes <= quota - used)
+        return KVR_OK;
+    agent->counters[KVR_COUNTER_QUOTA_MEMORY]++;
+    return kvr_error_set(error, KVR_FULL, "region",
+                         "region %u has %llu bytes, this engine has registered %llu, and "
+                         "--engine-memory of this agent is %llu: drop a region, or raise it",
+                         region->layout.region, (unsigned long long)region->layout.bytes,
+                         (unsigned long long)used, (unsigned long long)quota);
+}
+
+static kvr_status region_check(struct kvr_agent *agent, uint32_t engine,
                                const struct kvr_req_region *region, struct kvr_error *error)
 {
     if (registering_count(agent, engine) >= KVR_REGISTERING_MAX)
         return kvr_error_set(error, KVR_FULL, "region",
                              "%d regions of this engine are being registered: wait for them first",
                              KVR_REGISTERING_MAX);
+    KVR_TRY(quota_check(agent, engine, region, error));
     if (region->memory_of == 0 && agent_stages_check(agent, region, error) != KVR_OK)
         return error->status;
     return kvr_layout_check(&region->layout, error);

@@ -26,11 +26,11 @@ static bool find(char folder[512])
 }
 
 /* In a folder that others may write, they could take the socket's name away. */
-static kvr_status make(const char *folder, struct kvr_error *error)
+static kvr_status make(const char *folder, mode_t mode, struct kvr_error *error)
 {
     struct stat state;
 
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+    if (mkdir(folder, mode) != 0 && errno != EEXIST)
         return kvr_error_system(error, "start", errno, "--run-dir %s cannot be made", folder);
     if (stat(folder, &state) != 0 || !S_ISDIR(state.st_mode))
         return kvr_error_set(error, KVR_SYSTEM, "start", "--run-dir %s is no folder", folder);
@@ -45,6 +45,11 @@ static kvr_status make(const char *folder, struct kvr_error *error)
                              "another",
                              folder);
     return KVR_OK;
+}
+
+static bool others_attach(const struct kvr_engines_config *engines)
+{
+    return engines->users.count > 0 || engines->groups.count > 0;
 }
 
 kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error)
@@ -68,7 +73,7 @@ kvr_status agent_run_dir_open(struct kvr_agent *agent, struct kvr_error *error)
                              "there is no folder for the engine socket: /run cannot be written and "
                              "neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR is set; give --run-dir "
                              "or --engine-socket");
-    KVR_TRY(make(folder, error));
+    KVR_TRY(make(folder, others_attach(&config->engines) ? 0711 : 0700, error));
     snprintf(path, sizeof(path), "%s/%s.sock", folder, config->name);
     if (strlen(path) >= sizeof(agent->engine_socket))
         return kvr_error_set(error, KVR_TOO_LARGE, "start",

@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define EVERYBODY UINT32_MAX /* so many users the first user namespace has */
+#define OVERFLOW_FILE "/proc/sys/kernel/overflowuid"
+#define EVERYBODY     UINT32_MAX /* so many users the first user namespace has */
 
 bool kvr_sees_every_user(void)
 {
@@ -18,4 +19,17 @@ bool kvr_sees_every_user(void)
         users += count;
     fclose(map);
     return users == EVERYBODY;
+}
+
+uid_t kvr_overflow_user(void)
+{
+    FILE *file = fopen(OVERFLOW_FILE, "re");
+    unsigned number = 65534;
+
+    if (file == NULL)
+        return number;
+    if (fscanf(file, "%u", &number) != 1)
+        number = 65534;
+    fclose(file);
+    return number;
 }

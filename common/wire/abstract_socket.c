@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,8 +10,7 @@
 
 #include "base/user_namespace.h"
 
-#define ACCEPTED_MAX  64 /* connections of others that are closed in one call */
-#define OVERFLOW_FILE "/proc/sys/kernel/overflowuid"
+#define ACCEPTED_MAX 64 /* connections of others that are closed in one call */
 
 static socklen_t address_of(const char *name, struct sockaddr_un *ret_address)
 {
@@ -30,20 +28,6 @@ static int close_with(int fd, int os_errno)
     return -1;
 }
 
-/* In a user namespace all users without a number read as this one. */
-static uid_t unknown_users_number(void)
-{
-    FILE *file = fopen(OVERFLOW_FILE, "re");
-    unsigned number = 65534;
-
-    if (file == NULL)
-        return number;
-    if (fscanf(file, "%u", &number) != 1)
-        number = 65534;
-    fclose(file);
-    return number;
-}
-
 static bool is_ours(int fd)
 {
     struct ucred peer;
@@ -51,7 +35,7 @@ static bool is_ours(int fd)
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.uid != geteuid())
         return false;
-    return peer.uid != unknown_users_number() || kvr_sees_every_user();
+    return peer.uid != kvr_overflow_user() || kvr_sees_every_user();
 }
 
 static int open_socket(void)

@@ -20,6 +20,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 int __real_kvr_pidfd_open(pid_t pid);
 int __wrap_kvr_pidfd_open(pid_t pid);
 
+static const struct kvr_engine_access own_user;
 static pid_t number_reused_by; /* the process that has the number now; 0: still the child */
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
@@ -74,12 +75,15 @@ static void the_number_of_one_that_lives_is_its_own(void **state)
 {
     struct kvr_error error;
     int pidfd = -1, hold, fd;
-    pid_t child, pid;
+    struct kvr_engine_peer peer;
+    pid_t child;
 
     (void)state;
     fd = attached(false, &child, &hold);
-    assert_int_equal(kvr_engine_peer(fd, &pidfd, &pid, &error), KVR_OK);
-    assert_int_equal(pid, child);
+    assert_int_equal(kvr_engine_peer(fd, &own_user, &pidfd, &peer, &error), KVR_OK);
+    assert_int_equal(peer.pid, child);
+    assert_int_equal(peer.user, geteuid());
+    assert_int_equal(peer.group, getegid());
     assert_true(pidfd >= 0);
     close(hold);
     assert_int_equal(waitpid(child, NULL, 0), child);
@@ -91,12 +95,13 @@ static void the_number_of_one_that_ended_is_nobodys(void **state)
 {
     struct kvr_error error;
     int pidfd = -1, hold, fd;
-    pid_t child, pid;
+    struct kvr_engine_peer peer;
+    pid_t child;
 
     (void)state;
     fd = attached(true, &child, &hold);
     number_reused_by = getpid();
-    assert_int_equal(kvr_engine_peer(fd, &pidfd, &pid, &error), KVR_OK);
+    assert_int_equal(kvr_engine_peer(fd, &own_user, &pidfd, &peer, &error), KVR_OK);
     number_reused_by = 0;
     assert_int_equal(pidfd, -1);
     close(hold);

@@ -13,6 +13,7 @@
 
 #include "agent/engine/engine_socket.h"
 
+static const struct kvr_engine_access own_user;
 static char path[128];
 static int seen_early; /* how often the name was there before the socket listened */
 
@@ -57,13 +58,13 @@ static void check_name(const char *folder, const char *name)
 
     assert_true(snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path));
     seen_early = 0;
-    assert_int_equal(kvr_engine_listen(path, &listener, &error), KVR_OK);
+    assert_int_equal(kvr_engine_listen(path, &own_user, &listener, &error), KVR_OK);
     assert_int_equal(seen_early, 0);
     assert_int_equal(try_to_connect(path), 0);
     assert_int_equal(entries_of(folder), 1);
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
-    assert_int_equal(kvr_engine_listen(path, &second, &error), KVR_EXISTS);
+    assert_int_equal(kvr_engine_listen(path, &own_user, &second, &error), KVR_EXISTS);
     kvr_engine_unlink(path, listener);
     close(listener);
     assert_int_equal(entries_of(folder), 0);
@@ -89,7 +90,7 @@ static void any_length_that_is_allowed(void **state)
     check_name(*state, "s");
     memset(path, 'p', 108);
     path[108] = '\0';
-    assert_int_equal(kvr_engine_listen(path, &listener, &error), KVR_INVALID);
+    assert_int_equal(kvr_engine_listen(path, &own_user, &listener, &error), KVR_INVALID);
 }
 
 static void in_the_present_folder_and_in_none(void **state)
@@ -101,14 +102,14 @@ static void in_the_present_folder_and_in_none(void **state)
     assert_non_null(getcwd(before, sizeof(before)));
     assert_int_equal(chdir(*state), 0);
     snprintf(path, sizeof(path), "b.sock");
-    assert_int_equal(kvr_engine_listen(path, &listener, &error), KVR_OK);
+    assert_int_equal(kvr_engine_listen(path, &own_user, &listener, &error), KVR_OK);
     assert_int_equal(try_to_connect(path), 0);
     kvr_engine_unlink(path, listener);
     close(listener);
     assert_int_equal(entries_of("."), 0);
     assert_int_equal(chdir(before), 0);
     snprintf(path, sizeof(path), "%s/none/b.sock", (char *)*state);
-    assert_int_equal(kvr_engine_listen(path, &listener, &error), KVR_SYSTEM);
+    assert_int_equal(kvr_engine_listen(path, &own_user, &listener, &error), KVR_SYSTEM);
     assert_non_null(strstr(error.detail, path));
 }
 
@@ -119,10 +120,10 @@ static void a_stale_name_is_replaced(void **state)
     int listener, again;
 
     snprintf(path, sizeof(path), "%s/c.sock", (char *)*state);
-    assert_int_equal(kvr_engine_listen(path, &listener, &error), KVR_OK);
+    assert_int_equal(kvr_engine_listen(path, &own_user, &listener, &error), KVR_OK);
     close(listener);
     assert_int_equal(try_to_connect(path), ECONNREFUSED);
-    assert_int_equal(kvr_engine_listen(path, &again, &error), KVR_OK);
+    assert_int_equal(kvr_engine_listen(path, &own_user, &again, &error), KVR_OK);
     assert_int_equal(try_to_connect(path), 0);
     assert_int_equal(entries_of(*state), 1);
     kvr_engine_unlink(path, again);

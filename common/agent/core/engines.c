@@ -118,6 +118,19 @@ static void set_replace(struct kvr_engines *engines, struct kvr_engine *engine,
         release_dropped(engines, engine);
 }
 
+kvr_status kvr_engines_quota_check(struct kvr_engines *engines, uint32_t index, const char *option,
+                                   struct kvr_error *error)
+{
+    if (engines->quota == 0 || engines->local[index].users < engines->quota)
+        return KVR_OK;
+    engines->quota_refused++;
+    return kvr_error_set(error, KVR_FULL, "engine",
+                         "this engine has %" PRIu32
+                         " requests that have not ended, as many as %s of this agent lets it: wait "
+                         "for one, or raise that",
+                         engines->local[index].users, option);
+}
+
 void kvr_engines_refuse_open(struct kvr_engines *engines, uint32_t index, uint64_t handle)
 {
     struct kvr_notice notice = {

@@ -54,6 +54,8 @@ struct kvr_engines {
     struct kvr_buddy *memory;
     const struct kvr_ports *ports;
     bool target;                      /* peers get the keys of our regions */
+    uint32_t quota;                   /* publishes or fetches of one engine; 0: any number */
+    uint64_t quota_refused;           /* opens beyond it */
     uint32_t versions[KVR_PEERS_MAX]; /* of the protocol, in the session with each peer */
 };
 
@@ -76,6 +78,11 @@ KVR_MUST_CHECK kvr_status kvr_engines_region_drop(struct kvr_engines *engines, u
                                                   uint32_t region);
 /* The engine has ended. The caller ends its users; then ports.engine_done is called. */
 void kvr_engines_down(struct kvr_engines *engines, uint32_t index);
+
+/* Whether the engine may have one more publish or fetch. KVR_FULL with a sentence that names the
+ * option. */
+KVR_MUST_CHECK kvr_status kvr_engines_quota_check(struct kvr_engines *engines, uint32_t index,
+                                                  const char *option, struct kvr_error *error);
 
 /* A publish or fetch begins and ends. */
 static inline void kvr_engines_use(struct kvr_engines *engines, uint32_t index)

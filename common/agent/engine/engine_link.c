@@ -250,9 +250,9 @@ static void engine_died(struct engine_link *engine)
         leave_if_settled(engine);
         return;
     }
-    if (engine->pid > 0)
+    if (engine->peer.pid > 0)
         snprintf(detail, sizeof(detail), "the engine process %d ended or closed its connection",
-                 (int)engine->pid);
+                 (int)engine->peer.pid);
     else
         snprintf(detail, sizeof(detail),
                  "the engine's process, of another pid namespace, ended or closed its connection");
@@ -546,8 +546,8 @@ static void start_handles(struct engine_link *engine)
     watch(engine);
 }
 
-kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd, pid_t pid,
-                             struct kvr_error *error)
+kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd,
+                             const struct kvr_engine_peer *peer, struct kvr_error *error)
 {
     struct kvr_engine_port *port = engine->port;
     uint8_t *memory =
@@ -561,7 +561,7 @@ kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd, 
                                    .index = engine->index,
                                    .socket = socket,
                                    .pidfd = pidfd,
-                                   .pid = pid,
+                                   .peer = *peer,
                                    .shared = {.page_fd = -1, .doorbell = -1},
                                    .queue_memory = memory};
     failed = uv_poll_init(port->loop, &engine->socket_poll, socket);

@@ -30,9 +30,9 @@ struct engine_link {
     struct kvr_engine_port *port;
     uint32_t index;
     engine_state state;
-    bool owned;        /* up returned KVR_OK, release has not come */
-    int socket, pidfd; /* -1: closed */
-    pid_t pid;         /* for people; 0: in another pid namespace */
+    bool owned;                  /* up returned KVR_OK, release has not come */
+    int socket, pidfd;           /* -1: closed */
+    struct kvr_engine_peer peer; /* the process */
     uv_poll_t socket_poll, process_poll;
     uv_timer_t timer;   /* GREETING: the time for ATTACH; later: runs a pending give-up */
     uint32_t handles;   /* of the three above, not yet closed */
@@ -53,6 +53,7 @@ struct engine_link {
 struct kvr_engine_port {
     uv_loop_t *loop;
     struct kvr_engine_handler handler;
+    struct kvr_engine_access access;
     char path[108];
     char agent[KVR_NAME_BYTES];
     int socket, pidfd; /* listening; this process, for engines to watch */
@@ -61,6 +62,7 @@ struct kvr_engine_port {
     uv_prepare_t turn_end; /* while a link holds a notice */
     uint32_t handles;      /* libuv handles that are not yet closed, these two included */
     uint64_t news_dropped; /* of all engines */
+    uint64_t refused;      /* processes that may not attach */
     bool closing;
     struct kvr_engine_decoder *decoder;
     uint8_t received[KVR_PACKET_BYTES_MAX], sending[KVR_PACKET_BYTES_MAX];
@@ -72,7 +74,8 @@ struct kvr_engine_port {
 /* Takes a connected socket (and its pidfd, or -1) into a FREE link. On failure both stay the
  * caller's. */
 KVR_MUST_CHECK kvr_status engine_link_start(struct engine_link *engine, int socket, int pidfd,
-                                            pid_t pid, struct kvr_error *error);
+                                            const struct kvr_engine_peer *peer,
+                                            struct kvr_error *error);
 
 /* Queues a notice and sends what the socket takes; a LAYER_IN at the end of the turn. */
 void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice);

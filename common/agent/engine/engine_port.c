@@ -49,16 +49,22 @@ static kvr_status say_full(const struct kvr_engine_port *port, struct kvr_error 
 static kvr_status take_engine(struct kvr_engine_port *port, int socket, struct kvr_error *error)
 {
     struct engine_link *engine;
+    struct kvr_engine_peer peer;
     int pidfd = -1;
-    pid_t pid = 0;
     kvr_status status;
 
-    KVR_TRY(kvr_engine_peer(socket, &pidfd, &pid, error));
+    status = kvr_engine_peer(socket, &port->access, &pidfd, &peer, error);
+    if (status != KVR_OK) {
+        port->refused++;
+        if (port->handler.stranger != NULL)
+            port->handler.stranger(port->handler.self, error->detail);
+        return status;
+    }
     if (port->free_count == 0) {
         status = say_full(port, error);
     } else {
         engine = &port->engines[port->free_ring[port->free_head]];
-        status = engine_link_start(engine, socket, pidfd, pid, error);
+        status = engine_link_start(engine, socket, pidfd, &peer, error);
     }
     if (status != KVR_OK) {
         if (pidfd >= 0)
@@ -174,7 +180,7 @@ static kvr_status prepare(struct kvr_engine_port *port, struct kvr_error *error)
         return kvr_error_system(error, WHERE, errno,
                                 "cannot open our own pidfd, by which engines see our end "
                                 "(Linux 5.3 or newer is needed)");
-    return kvr_engine_listen(port->path, &port->socket, error);
+    return kvr_engine_listen(port->path, &port->access, &port->socket, error);
 }
 
 static kvr_status listen_in_loop(struct kvr_engine_port *port, struct kvr_error *error)
@@ -205,6 +211,8 @@ kvr_status kvr_engine_port_open(uv_loop_t *loop, const char *path, const char *a
         return kvr_error_set(error, KVR_NO_MEMORY, WHERE, "no memory for the engine port");
     port->loop = loop;
     port->handler = *handler;
+    if (handler->access != NULL)
+        port->access = *handler->access;
     port->socket = port->pidfd = port->spare_fd = -1;
     snprintf(port->agent, sizeof(port->agent), "%s", agent);
     prepare_engines(port);
@@ -280,6 +288,19 @@ struct kvr_shared_page *kvr_engine_port_page(const struct kvr_engine_port *port,
     const struct engine_link *link = find(port, engine);
 
     return link != NULL ? link->shared.page : NULL;
+}
+
+const struct kvr_engine_peer *kvr_engine_port_peer(const struct kvr_engine_port *port,
+                                                   uint32_t engine)
+{
+    const struct engine_link *link = find(port, engine);
+
+    return link != NULL ? &link->peer : NULL;
+}
+
+uint64_t kvr_engine_port_refused(const struct kvr_engine_port *port)
+{
+    return port != NULL ? port->refused : 0;
 }
 
 uint64_t kvr_engine_port_news_dropped(const struct kvr_engine_port *port)

@@ -20,6 +20,7 @@
 
 #include <uv.h>
 
+#include "agent/engine/engine_access.h"
 #include "base/clock.h"
 #include "base/extents.h"
 #include "base/status.h"
@@ -40,6 +41,9 @@ struct kvr_engine_handler {
     void *self;
     int revocation_fd;   /* goes to every engine (wire/revocation_words.h), stays yours; 0: none */
     const char *address; /* goes to every engine: where targets dial us; stays yours; NULL: none */
+    const struct kvr_engine_access *access; /* copied; NULL: processes of our user and of root */
+    /* May be NULL: a process that may not attach was refused with this sentence; for the log. */
+    void (*stranger)(void *self, const char *detail);
     /* Not KVR_OK: the engine gets the sentence and is closed; no down, no release. */
     kvr_status (*up)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_attach *attach,
                      struct kvr_error *error);
@@ -58,9 +62,9 @@ struct kvr_engine_handler {
 #define KVR_ENGINE_PORT_QUEUE_BYTES (4u << 20)
 #define KVR_ENGINE_PORT_ATTACH_MS   5000 /* from connect to ATTACH */
 
-/* Listens on `path` (mode 0600). A socket that a dead process left is replaced; a live one, or a
- * file that is no socket, is refused: KVR_EXISTS. `agent` is the name that engines get. All
- * are copied. Errors have the sentence. */
+/* Listens on `path` (mode 0600, or as handler.access needs). A socket that a dead process left is
+ * replaced; a live one, or a file that is no socket, is refused: KVR_EXISTS. `agent` is the name
+ * that engines get. All are copied. Errors have the sentence. */
 KVR_MUST_CHECK kvr_status kvr_engine_port_open(uv_loop_t *loop, const char *path, const char *agent,
                                                const struct kvr_engine_handler *handler,
                                                struct kvr_engine_port **ret_port,
@@ -84,6 +88,13 @@ void kvr_engine_port_release(struct kvr_engine_port *port, uint32_t engine);
 /* The engine's readiness words, from up to release. NULL: no such engine. Any thread may read it.
  */
 struct kvr_shared_page *kvr_engine_port_page(const struct kvr_engine_port *port, uint32_t engine);
+
+/* The process of an engine, from up to release; NULL: no such engine. Borrowed. */
+const struct kvr_engine_peer *kvr_engine_port_peer(const struct kvr_engine_port *port,
+                                                   uint32_t engine);
+
+/* Processes that were refused because of their user and groups, since the start. */
+uint64_t kvr_engine_port_refused(const struct kvr_engine_port *port);
 
 /* Notices of no handle that were dropped because an engine did not read, since the start. */
 uint64_t kvr_engine_port_news_dropped(const struct kvr_engine_port *port);

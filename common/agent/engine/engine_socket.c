@@ -79,12 +79,15 @@ static int folder_open(const char *path, const char **ret_name)
 /* Listens under a name of a moment, and then gives the socket its own: that name is there only when
  * it can be connected to. The first name fits whatever the folder is, because the folder is named
  * by number. It keeps the beginning of its own, for a list of sockets. Returns 0 or errno. */
-static int listen_as(int listener, int folder, const char *name)
+static int listen_as(int listener, int folder, const char *name,
+                     const struct kvr_engine_access *access)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int prefix = snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/", folder);
     const char *moment = address.sun_path + prefix;
     int failure;
+    gid_t group;
+    mode_t mode = kvr_engine_access_mode(access, &group);
 
     snprintf(address.sun_path + prefix, sizeof(address.sun_path) - (size_t)prefix, "%.40s.%016llx",
              name, (unsigned long long)kvr_random_u64());
@@ -92,7 +95,9 @@ static int listen_as(int listener, int folder, const char *name)
     if (fchmod(listener, 0600) != 0 ||
         bind(listener, (const struct sockaddr *)&address, sizeof(address)) != 0)
         return errno;
-    failure = listen(listener, KVR_ENGINES_MAX) == 0 &&
+    failure = (group == (gid_t)-1 || lchown(address.sun_path, (uid_t)-1, group) == 0) &&
+                      (mode == 0600 || chmod(address.sun_path, mode) == 0) &&
+                      listen(listener, KVR_ENGINES_MAX) == 0 &&
                       linkat(folder, moment, folder, name, 0) == 0 /* which takes no name away */
                   ? 0
                   : errno;
@@ -100,7 +105,8 @@ static int listen_as(int listener, int folder, const char *name)
     return failure;
 }
 
-kvr_status kvr_engine_listen(const char *path, int *ret_socket, struct kvr_error *error)
+kvr_status kvr_engine_listen(const char *path, const struct kvr_engine_access *access,
+                             int *ret_socket, struct kvr_error *error)
 {
     struct sockaddr_un address;
     const char *name;
@@ -112,7 +118,7 @@ kvr_status kvr_engine_listen(const char *path, int *ret_socket, struct kvr_error
     if (folder < 0)
         return kvr_error_system(error, WHERE, errno, "cannot listen on %s", path);
     listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    failure = listener >= 0 ? listen_as(listener, folder, name) : errno;
+    failure = listener >= 0 ? listen_as(listener, folder, name, access) : errno;
     close(folder);
     if (failure == 0) {
         *ret_socket = listener;
@@ -120,6 +126,11 @@ kvr_status kvr_engine_listen(const char *path, int *ret_socket, struct kvr_error
     }
     if (listener >= 0)
         close(listener);
+    if (failure == EPERM && access->group_count > 0)
+        return kvr_error_set(error, KVR_SYSTEM, WHERE,
+                             "cannot give %s to the group of --engine-group: the agent's user must "
+                             "be a member of it",
+                             path);
     return kvr_error_system(error, WHERE, failure, "cannot listen on %s", path);
 }
 
@@ -156,23 +167,23 @@ static int pidfd_of_number(int socket, pid_t pid)
     return pidfd;
 }
 
-kvr_status kvr_engine_peer(int socket, int *ret_pidfd, pid_t *ret_pid, struct kvr_error *error)
+kvr_status kvr_engine_peer(int socket, const struct kvr_engine_access *access, int *ret_pidfd,
+                           struct kvr_engine_peer *ret_peer, struct kvr_error *error)
 {
     struct ucred peer;
+    struct kvr_engine_peer found;
     socklen_t bytes = sizeof(peer);
     int pidfd = -1;
 
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
         return kvr_error_system(error, WHERE, errno, "the connecting process cannot be identified");
-    if (peer.uid != geteuid() && peer.uid != 0)
-        return kvr_error_set(error, KVR_REFUSED, WHERE,
-                             "a process of user %u may not attach: this agent serves user %u",
-                             (unsigned)peer.uid, (unsigned)geteuid());
+    found = (struct kvr_engine_peer){.user = peer.uid, .group = peer.gid, .pid = peer.pid};
+    KVR_TRY(kvr_engine_access_check(access, socket, &found, error));
     bytes = sizeof(pidfd);
     if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes) != 0)
         pidfd = errno == ENOPROTOOPT ? pidfd_of_number(socket, peer.pid) : -1;
     *ret_pidfd = pidfd;
-    *ret_pid = peer.pid;
+    *ret_peer = found;
     return KVR_OK;
 }
 

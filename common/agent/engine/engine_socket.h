@@ -6,20 +6,23 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "agent/engine/engine_access.h"
 #include "base/status.h"
 #include "wire/engine_message.h"
 
-/* Listens on `path` with mode 0600; replaces a socket without a listener. KVR_EXISTS: a process
- * listens there, or there is a file of another kind. */
-KVR_MUST_CHECK kvr_status kvr_engine_listen(const char *path, int *ret_socket,
+/* Listens on `path` with the mode and group that `access` needs; replaces a socket without a
+ * listener. KVR_EXISTS: a process listens there, or there is a file of another kind. */
+KVR_MUST_CHECK kvr_status kvr_engine_listen(const char *path,
+                                            const struct kvr_engine_access *access, int *ret_socket,
                                             struct kvr_error *error);
 
 /* Unlinks `path` if it still is the socket that `socket` is bound to, not a successor's. */
 void kvr_engine_unlink(const char *path, int socket);
 
-/* The process at the other end must be ours or root's: KVR_REFUSED. *ret_pidfd is -1 where it
+/* The process at the other end, if `access` lets it attach: KVR_REFUSED. *ret_pidfd is -1 where it
  * cannot be had (another pid namespace, or already gone). */
-KVR_MUST_CHECK kvr_status kvr_engine_peer(int socket, int *ret_pidfd, pid_t *ret_pid,
+KVR_MUST_CHECK kvr_status kvr_engine_peer(int socket, const struct kvr_engine_access *access,
+                                          int *ret_pidfd, struct kvr_engine_peer *ret_peer,
                                           struct kvr_error *error);
 
 struct kvr_engine_shared {
