@@ -84,5 +84,6 @@ int kvr_abstract_accept(int listener)
         else if (errno != ECONNABORTED && errno != EINTR)
             return -1;
     }
+    errno = EBUSY;
     return -1;
 }

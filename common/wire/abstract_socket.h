@@ -8,7 +8,8 @@
 int kvr_abstract_listen(const char *name, int backlog);
 /* EPERM: a process of another user listens there. EAGAIN: its backlog is full. */
 int kvr_abstract_connect(const char *name);
-/* The next connection of a process of this user; others are closed. -1: none waits. */
+/* The next connection of a process of this user; others are closed. -1 with EAGAIN: none waits. -1
+ * with EBUSY: many others were closed, and more connections may wait. */
 int kvr_abstract_accept(int listener);
 
 #endif

@@ -68,8 +68,10 @@ kvr_status kvr_revocation_hear(int socket, const struct kvr_revocation_words **r
         const struct kvr_revocation_words *words;
         int connection = kvr_abstract_accept(socket);
 
-        if (connection < 0)
+        if (connection < 0 && errno != EBUSY)
             break;
+        if (connection < 0)
+            continue;
         words = heard_of(connection);
         close(connection);
         if (words != NULL) {

@@ -107,6 +107,39 @@ static void others_are_turned_away(void **state)
     close(hold[0]);
 }
 
+/* However many others dial, those behind them are found. */
+static void a_crowd_of_others_hides_nobody(void **state)
+{
+    int listener, fd, near = -1, tries = 0;
+    pid_t child;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    listener = kvr_abstract_listen(name, 256);
+    child = fork();
+    if (child == 0) {
+        if (setresuid(STRANGER, STRANGER, STRANGER) != 0)
+            _exit(1);
+        for (int i = 0; i < 150; i++)
+            (void)kvr_abstract_connect(name);
+        _exit(0);
+    }
+    assert_child_ends_well(child);
+    near = kvr_abstract_connect(name);
+    assert_true(near >= 0);
+    while ((fd = kvr_abstract_accept(listener)) < 0) {
+        assert_int_equal(errno, EBUSY);
+        assert_true(++tries < 4);
+    }
+    assert_true(tries > 0);
+    assert_int_equal(kvr_abstract_accept(listener), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(fd);
+    close(near);
+    close(listener);
+}
+
 static bool write_map(pid_t child)
 {
     char path[64], map[32];
@@ -179,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(processes_of_one_user_meet, choose_name),
         cmocka_unit_test_setup(others_are_turned_away, choose_name),
+        cmocka_unit_test_setup(a_crowd_of_others_hides_nobody, choose_name),
         cmocka_unit_test_setup(the_number_of_unknown_users_is_not_ours, choose_name),
     };
 

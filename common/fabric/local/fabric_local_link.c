@@ -1,6 +1,7 @@
 /* Links: targets that we write to, and writers that write to us, come and go. */
 #include "fabric/local/fabric_local_state.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -27,10 +28,15 @@ static uint64_t about(enum about kind, uint32_t index)
 
 /* The listener is edge-triggered: without descriptors left, a waiting writer must not keep the
  * thread awake. */
+static struct epoll_event event_of(enum about kind, uint32_t index)
+{
+    return (struct epoll_event){.events = EPOLLIN | (kind == ABOUT_LISTENER ? EPOLLET : 0u),
+                                .data.u64 = about(kind, index)};
+}
+
 static bool watch(const struct kvr_endpoint *endpoint, int socket, enum about kind, uint32_t index)
 {
-    struct epoll_event event = {.events = EPOLLIN | (kind == ABOUT_LISTENER ? EPOLLET : 0u),
-                                .data.u64 = about(kind, index)};
+    struct epoll_event event = event_of(kind, index);
 
     return epoll_ctl(endpoint->epoll_fd, EPOLL_CTL_ADD, socket, &event) == 0;
 }
@@ -233,18 +239,29 @@ kvr_status local_writer_hear(struct kvr_endpoint *endpoint, uint32_t index)
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
+/* Other users' connections may fill the queue: those behind them are looked at in the next turn, of
+ * which the kernel reminds us when it is asked anew. */
+static void listener_look(struct kvr_endpoint *endpoint)
+{
+    struct epoll_event event = event_of(ABOUT_LISTENER, 0);
+    int socket;
+
+    while ((socket = kvr_abstract_accept(endpoint->listener)) >= 0)
+        take_in(endpoint, socket);
+    if (errno == EBUSY)
+        (void)epoll_ctl(endpoint->epoll_fd, EPOLL_CTL_MOD, endpoint->listener, &event);
+}
+
 static void look_at(struct kvr_endpoint *endpoint, uint64_t subject)
 {
     uint32_t index = (uint32_t)subject;
     struct local_target *target;
     uint32_t gone = 0;
-    int socket;
     kvr_status status;
 
     switch ((enum about)(subject >> 32)) {
     case ABOUT_LISTENER:
-        while ((socket = kvr_abstract_accept(endpoint->listener)) >= 0)
-            take_in(endpoint, socket);
+        listener_look(endpoint);
         return;
     case ABOUT_TARGET:
         target = endpoint->targets[index];
