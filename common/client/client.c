@@ -17,6 +17,7 @@
 
 #include "base/memfd.h"
 #include "base/pidfd.h"
+#include "client/client_agent.h"
 
 #define WHERE "kvrail"
 
@@ -60,6 +61,11 @@ static kvr_status connect_socket(const char *path, kvr_ns deadline, int *ret_soc
                                      "or others wait there",
                                      path)
                      : kvr_error_system(error, WHERE, errno, "cannot reach an agent at %s", path);
+        close(fd);
+        return status;
+    }
+    status = client_agent_check(fd, path, error);
+    if (status != KVR_OK) {
         close(fd);
         return status;
     }
