@@ -20,12 +20,13 @@ static const struct kvr_option rows[] = {
         .help = "Unix socket where the engines of this host attach; made with mode 0600: they "
                 "run as the same user, or see --engine-user. Without it NAME.sock in --run-dir."),
     ROW("agent", "engine-user", LIST, engines.users, .value = "NAME|UID", .max = ENGINE_ACCESS_MAX,
-        .help = "A user whose processes may attach too, besides this agent's own user and root. "
-                "Repeat it for several. The socket then lets every user connect, and the agent "
-                "asks the kernel for each one's user and groups; the folder must be open to them."),
+        .help =
+            "A user with processes that may attach too, besides this agent's own user and root. "
+            "Repeat it for several. The socket then lets every user connect, and the agent "
+            "asks the kernel for each one's user and groups; the folder must be open to them."),
     ROW("agent", "engine-group", LIST, engines.groups, .value = "NAME|GID",
         .max = ENGINE_ACCESS_MAX,
-        .help = "A group whose members may attach too. With one, and without --engine-user, the "
+        .help = "A group: its members may attach too. With one, and without --engine-user, the "
                 "socket belongs to that group (mode 0660), of which this agent's user must be a "
                 "member."),
     ROW("agent", "engine-memory", SIZE, engines.memory, .fallback = "0",

@@ -132,7 +132,7 @@ static size_t begin_line(kvr_log_level level, char line[LINE_BYTES])
 }
 
 /* A pipe is opened a second time, so that it does not block us, and blocks others as before: its
- * flags belong to whoever gave it to us. -1: it is none, or it cannot be. */
+ * flags belong to the process that gave it to us. -1: it is none, or it cannot be. */
 static int pipe_of(int fd)
 {
     char path[32];
@@ -171,16 +171,17 @@ static bool try_put(const char *line, size_t bytes)
     return written >= 0 || errno != EAGAIN;
 }
 
-/* Where nobody reads, lines are lost: the loop and the rail threads cannot wait for a reader. */
+/* Where no process reads, lines are lost: the loop and the rail threads cannot wait for a reader.
+ */
 static void put(const char *line, size_t bytes)
 {
     char lost[LINE_BYTES];
 
     if (unread > 0) {
         size_t used = begin_line(KVR_LOG_WARNING, lost);
-        int more =
-            snprintf(lost + used, sizeof(lost) - used,
-                     "%" PRIu64 " lines of this log were lost: nobody read them in time\n", unread);
+        int more = snprintf(lost + used, sizeof(lost) - used,
+                            "%" PRIu64 " lines of this log were lost: they were not read in time\n",
+                            unread);
 
         if (!try_put(lost, used + (size_t)more)) {
             unread++;

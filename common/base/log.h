@@ -6,7 +6,7 @@
  * KVR_LOG_WINDOW and counted; the count is said with the next one that gets through, or where none
  * comes by kvr_log_tick.
  *
- * A pipe or a journal that nobody reads blocks no thread: lines without room are lost and counted,
+ * A pipe or a journal that is not read blocks no thread: lines without room are lost and counted,
  * and the next line with room says how many.
  *
  * Any thread. A program logs what it decided, once: of common/ only the shell of the agents

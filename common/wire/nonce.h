@@ -1,5 +1,5 @@
-/* The numbers by which the wire names transfers. Nobody who has seen some can say the next: anyone
- * may be told a number, and with it no more.
+/* The numbers by which the wire names transfers. Some of them do not show
+ * the next: a number may be shown to any process.
  *
  * A number is a permutation of a counter, keyed at random for each boot: four rounds of a Feistel
  * network over HMAC-SHA256. So a boot never gives one twice. Pure. */

@@ -188,8 +188,8 @@ static void break_off(struct kvr_session *session, kvr_ns now, const char *sente
 
 /* ---- silence ---- */
 
-/* A peer that beats much faster than this side is not called silent as fast: anybody may name a
- * short beat, and each session that begins and ends costs this side more than it costs the peer. */
+/* A peer that beats much faster than this side is not called silent as fast. Any host may name a
+ * short beat, and sessions that begin and end cost this side more than the peer. */
 static kvr_ns peer_beat(const struct kvr_session *session)
 {
     uint32_t own = session->options.beat_ms, beat = session->peer_beat_ms;

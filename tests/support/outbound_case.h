@@ -32,7 +32,7 @@ void publish_for(uint32_t consumers);
 void publish_all(void);
 /* It announces no page table. */
 void want_tokens(uint32_t peer, uint64_t nonce, uint64_t tokens);
-/* Of a request that nobody publishes. */
+/* Of a request that no engine publishes. */
 void want_of_deadline(uint32_t peer, uint64_t nonce, uint32_t deadline_ms);
 void want_skipping(uint32_t peer, uint64_t nonce, uint64_t tokens, uint64_t skip_tokens);
 void want_as(uint32_t peer, uint64_t nonce, uint64_t generation);

@@ -77,7 +77,7 @@ static kvrail_status open_at(const char *path, struct kvrail_error *error)
     return status;
 }
 
-/* Nobody answers there: an engine that trusts the listener waits in vain. */
+/* No agent answers there: an engine that trusts the listener waits in vain. */
 static void its_own_user_is_trusted(void **state)
 {
     struct kvrail_error error;

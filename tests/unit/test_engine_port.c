@@ -240,7 +240,7 @@ static void deaf_engine_is_given_up_without_a_lie(void **state)
 }
 
 /* Whatever other agents do, an engine that is slow to read keeps its connection. Its own notices
- * pass those that wait, of which there are few. */
+ * pass those that wait, and those are few. */
 static void a_slow_engine_is_not_given_up_for_news(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "slow reader");

@@ -156,8 +156,8 @@ static void log_totals_what_has_ceased(void **state)
     assert_non_null(strstr(text, "held back: 20 more lines like \"the disk is full\"\n"));
 }
 
-/* A pipe that is full blocks nobody; the loss is said when it is read again. Others who write to
- * the pipe still block, as they expect. */
+/* A full pipe does not block; the loss is said when it is read again. Others that write to the pipe
+ * still block, as they expect. */
 static void log_never_waits_for_a_reader(void **state)
 {
     int ends[2], saved = dup(STDERR_FILENO);
@@ -171,13 +171,13 @@ static void log_never_waits_for_a_reader(void **state)
     clock_now = 1000 * KVR_S;
     for (int i = 0; i < 3000; i++) {
         clock_now += KVR_LOG_WINDOW;
-        kvr_log_warning("a line that nobody reads: %0500d", i);
+        kvr_log_warning("a line that is not read: %0500d", i);
     }
     assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
     while (read(ends[0], text, sizeof(text)) > 0)
         continue;
     clock_now += KVR_LOG_WINDOW;
-    kvr_log_warning("somebody reads again");
+    kvr_log_warning("a process reads again");
     while ((bytes = read(ends[0], text + all, sizeof(text) - 1 - all)) > 0)
         all += (size_t)bytes;
     text[all] = '\0';
@@ -186,8 +186,8 @@ static void log_never_waits_for_a_reader(void **state)
     close(saved);
     close(ends[0]);
     close(ends[1]);
-    assert_non_null(strstr(text, "lines of this log were lost: nobody read them in time\n<4>"));
-    assert_non_null(strstr(text, "somebody reads again\n"));
+    assert_non_null(strstr(text, "lines of this log were lost: they were not read in time\n<4>"));
+    assert_non_null(strstr(text, "a process reads again\n"));
 }
 
 static void expect_file(const char *path, const char *part)

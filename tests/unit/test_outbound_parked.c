@@ -1,5 +1,5 @@
-/* Goal: WANTs of requests that nobody publishes, from however many targets, leave room for others,
- * and none stays for ever. Method: outbound alone; the test plays the targets. */
+/* Goal: WANTs of requests that no engine publishes, from however many targets, leave room for
+ * others, and none stays for ever. Method: outbound alone; the test plays the targets. */
 #include "tests/support/check.h"
 
 #include "prefill-agent/parked.h"
@@ -27,7 +27,7 @@ static void wants_of_nothing(uint32_t peer, uint64_t nonce, uint32_t count)
     }
 }
 
-/* However many requests a crowd of targets wants that nobody publishes, those of others find room.
+/* However many requests without a publish a crowd of targets wants, those of others find room.
  */
 static void a_crowd_leaves_room(void **state)
 {
@@ -80,7 +80,7 @@ static int open_great(void **state)
     return 0;
 }
 
-/* Nobody may ask for a place for ever. */
+/* No target has a place for ever. */
 static void a_deadline_is_bounded(void **state)
 {
     (void)state;

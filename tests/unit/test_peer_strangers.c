@@ -149,7 +149,7 @@ static void a_short_absence_costs_no_place(void **state)
     assert_int_equal(source.turned_away, 4);
 }
 
-/* Anybody may use a name: the agent that lives, and resumes its session, keeps it. */
+/* Any process may use a name: the agent that lives, and resumes its session, keeps it. */
 static void a_name_does_not_end_a_session(void **state)
 {
     uint32_t peer = meet();

@@ -16,7 +16,7 @@
 #define SO_PEERGROUPS 59 /* Linux 4.13 */
 #endif
 
-/* False: the text is no number of 32 bits. The last one, -1, means nobody. */
+/* False: the text is no number of 32 bits. The last one, -1, names no user. */
 static bool number_of(const char *text, uint32_t *ret_number)
 {
     char *end;
@@ -101,7 +101,7 @@ kvr_status kvr_engine_access_check(const struct kvr_engine_access *access, int s
 {
     if (peer->user == kvr_overflow_user() && !kvr_sees_every_user())
         return kvr_error_set(error, KVR_REFUSED, WHERE,
-                             "a process may not attach whose user has no number in this agent's "
+                             "a process may not attach if its user has no number in this agent's "
                              "user namespace (it shows as %u, as all such users do): run both in "
                              "one user namespace",
                              (unsigned)peer->user);

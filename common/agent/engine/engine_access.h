@@ -36,9 +36,9 @@ KVR_MUST_CHECK kvr_status kvr_engine_access_check(const struct kvr_engine_access
                                                   int socket, const struct kvr_engine_peer *peer,
                                                   struct kvr_error *error);
 
-/* What the socket's file lets connect: with one group that group, else everybody whom the check
- * above then looks at; without options its own user. *ret_group is -1 where the file keeps its own.
- */
+/* What the socket's file lets connect: with one group that group, else every user, because only the
+ * check above can tell them apart; without options its own user. *ret_group is -1 where the file
+ * keeps its own. */
 mode_t kvr_engine_access_mode(const struct kvr_engine_access *access, gid_t *ret_group);
 
 #endif

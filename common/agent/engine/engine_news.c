@@ -28,8 +28,8 @@ static bool is_of_rail(kvr_notice_kind kind)
     return kind == KVR_NOTICE_RAIL_UP || kind == KVR_NOTICE_RAIL_DOWN;
 }
 
-/* After `later` an engine need not hear `earlier`. An agent that became warm also came up: both
- * are told. Of agents that were refused the last one is enough: anybody may dial. */
+/* After `later` an engine need not hear `earlier`. An agent that became warm also came up: the
+ * engine gets both notices. Of refused agents the last one is enough: any host may dial. */
 static bool replaces(const struct kvr_notice *later, const struct kvr_notice *earlier)
 {
     if (later->kind == KVR_NOTICE_TARGET_REFUSED || later->kind == KVR_NOTICE_PEER_WARM)

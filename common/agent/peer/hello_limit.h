@@ -1,5 +1,5 @@
-/* How many sessions may begin: a bound for each host that dials, and one for all of them. Whoever
- * can reach the port may say HELLO, and each one costs a table entry, a log line and notices to
+/* How many sessions may begin: a bound for each host that dials, and one for all of them. Any host
+ * that reaches the port may say HELLO, and each one costs a table entry, a log line and notices to
  * engines. A connection that resumes its session is not counted.
  *
  * Each bound is a bucket: a burst is free, and then so many a second. A fleet that comes back at

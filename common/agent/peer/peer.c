@@ -199,8 +199,8 @@ static uint64_t crowd_of(const struct kvr_peers *peers, uint64_t from)
     return crowd;
 }
 
-/* A full table is divided between the hosts that dial: the session of a crowd that came last makes
- * room for a host that has fewer, so that agents that were there before the crowd stay. */
+/* A full table is divided between the hosts that dial. The session of a crowd that came last makes
+ * room for a host that has fewer: agents that were there before the crowd stay. */
 static struct kvr_peer *last_of_the_crowd(struct kvr_peers *peers, uint64_t from)
 {
     uint64_t crowd = crowd_of(peers, from);

@@ -141,7 +141,7 @@ static void take_hello(struct kvr_peers *peers, struct kvr_channel *channel, kvr
         return deny_session(peers, channel);
     if (peer == NULL)
         return welcome(peers, channel, now, hello, from);
-    peer->superseded = false; /* it lives, whoever used its name */
+    peer->superseded = false; /* it lives; another process used its name */
     kvr_session_disconnected(peer->session, now);
     kvr_peer_attach(peer, channel);
     kvr_session_accepted(peer->session, now, hello, 0, kvr_session_number(peer->session));

@@ -54,8 +54,7 @@ void kvr_peer_attach(struct kvr_peer *peer, struct kvr_channel *channel);
 /* Its next wake may have come nearer. */
 void kvr_peer_arm(struct kvr_peer *peer, kvr_ns now);
 
-/* When a session without a connection, whose agent was seen under another boot, ends: a live agent
- * has dialed again by then. */
+/* When a superseded session without a connection ends: a live agent has dialed again by then. */
 kvr_ns kvr_peer_superseded_ends(const struct kvr_peer *peer);
 
 /* peer_accept.c: a frame from an accepted connection that belongs to no peer yet. */
