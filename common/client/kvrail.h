@@ -576,8 +576,7 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_LEASE_END = 18,
     /* Handle 0, `name` is the other agent: it cannot be reached any more, or can be reached again.
      * Its transfers fail by themselves; a router may send new requests elsewhere. Only changes are
-     * reported, and only to engines that are attached. An engine that polls late gets the latest of
-     * the changes to each agent, and of 256 of them at most. */
+     * reported, to engines that are attached; one that polls late gets the latest of each. */
     KVRAIL_EVENT_PEER_DOWN = 19,
     KVRAIL_EVENT_PEER_UP = 20,
     /* Handle 0, `name` is the card: no endpoint can be opened on it, or one could again. In
