@@ -11,6 +11,7 @@
 
 #include "agent/agent_state.h"
 #include "base/entropy.h"
+#include "base/fault_guard.h"
 #include "base/log.h"
 #include "base/poison.h"
 #include "base/port_file.h"
@@ -61,6 +62,7 @@ static void on_second(uv_timer_t *timer)
     agent_regions_retry(agent);
     agent_static_peers_dial(agent, now);
     agent_orders_take(agent);
+    agent_regions_broken(agent);
     agent_facts_tell(agent);
     kvr_log_tick();
 }
@@ -211,6 +213,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
         return 1;
     pthread_mutex_init(&agent->stages_lock, NULL);
     signal(SIGPIPE, SIG_IGN);
+    kvr_fault_guard_install();
     /* The buffers of connections go back to the system when they end: by default malloc learns
      * their size and keeps them. */
     (void)mallopt(M_MMAP_THRESHOLD, 512 << 10);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/agent_state.h"
+#include "base/fault_guard.h"
 #include "base/log.h"
 #include "base/version.h"
 
@@ -100,6 +101,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     memcpy(facts.counters, agent->counters, sizeof(facts.counters));
     agent->program->counters(facts.counters);
     facts.counters[KVR_COUNTER_ENGINES_REFUSED] = kvr_engine_port_refused(agent->port);
+    facts.counters[KVR_COUNTER_MEMORY_FAULTS] = kvr_fault_guard_faults();
     facts.counters[KVR_COUNTER_NOTICES_DROPPED] = kvr_engine_port_news_dropped(agent->port);
     facts.counters[KVR_COUNTER_GPU_BYTES] = atomic_load(&agent->gpu_bytes);
     facts.rail_count = agent->rail_count;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/agent_region.h"
+#include "base/fault_guard.h"
 #include "base/log.h"
 #include "kv/layout.h"
 
@@ -362,6 +363,24 @@ void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kv
     entry->drop_wanted = true;
     if (entry->state == REGION_HELD)
         (void)region_leave(entry);
+}
+
+/* An engine that takes its registered memory away has no use for it. Of memory that a peer lends it
+ * is only said: the peer's own transfers have wrong bytes. */
+void agent_regions_broken(struct kvr_agent *agent)
+{
+    const void *base = kvr_fault_guard_broken();
+    const struct agent_region *entry = agent->regions;
+
+    if (base == NULL)
+        return;
+    while (entry != NULL && (entry->region == NULL || entry->region->base != base))
+        entry = entry->next;
+    kvr_log_warning("pages of shared memory were gone when they were touched: %s",
+                    entry != NULL ? entry->request.name : "a peer's, or a region that was dropped");
+    if (entry != NULL && engine_lives(entry))
+        kvr_engine_port_refuse(agent->port, entry->engine, KVR_INVALID,
+                               "the engine has taken away pages of a region that it registered");
 }
 
 /* One at a time: what it takes along need not be after it in the list. It is called every second.

@@ -180,8 +180,9 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
                       const struct kvr_region_memory *memory);
 void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request);
 void agent_region_done(void *self, struct kvr_region *region, uint32_t number);
-void agent_regions_close(struct kvr_agent *agent); /* the loop has ended */
-void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
+void agent_regions_close(struct kvr_agent *agent);  /* the loop has ended */
+void agent_regions_broken(struct kvr_agent *agent); /* pages that were gone when touched */
+void agent_regions_retry(struct kvr_agent *agent);  /* drops that lacked memory; now and then */
 /* agent_region_tasks.c */
 void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
                            uint64_t id);

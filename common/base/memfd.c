@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault_guard.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
@@ -76,6 +79,13 @@ kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes, const char *
     return KVR_OK;
 }
 
+static bool is_of_huge_pages(int fd)
+{
+    struct statfs system;
+
+    return fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC;
+}
+
 kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable, void **ret_base,
                          struct kvr_error *error)
 {
@@ -87,6 +97,16 @@ kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writab
     if (base == MAP_FAILED)
         return kvr_error_system(error, "region", errno, "mmap of a region of %llu bytes",
                                 (unsigned long long)bytes);
+    kvr_fault_guard_add(base, bytes);
+    if (is_of_huge_pages(fd) && madvise(base, bytes, MADV_POPULATE_READ) != 0 && errno != EINVAL) {
+        kvr_status status = kvr_error_system(error, "region", errno,
+                                             "the memfd's huge pages are not all there, and the "
+                                             "system has no more: allocate them with fallocate, or "
+                                             "raise vm.nr_hugepages");
+
+        kvr_memfd_unmap(base, bytes);
+        return status;
+    }
     /* Each is advice: huge pages spare the card and us translations where shmem allows them, and a
      * core dump of the agent is no place for an engine's cache. */
     (void)madvise(base, bytes, MADV_HUGEPAGE);
@@ -100,6 +120,7 @@ kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writab
  * that fails, and all of it would stay. */
 void kvr_memfd_unmap(void *base, uint64_t bytes)
 {
+    kvr_fault_guard_remove(base);
     for (uint64_t unit = 1; unit <= HUGE_PAGE_MAX; unit *= 2)
         if (munmap(base, (bytes + unit - 1) / unit * unit) == 0)
             return;
@@ -139,6 +160,7 @@ int kvr_memfd_node(int fd, uint64_t offset)
 
     if (page == MAP_FAILED)
         return -1;
+    kvr_fault_guard_add(page, bytes);
     if (fstat(fd, &file) == 0 && (off_t)offset < file.st_size) { /* else there is no page */
         (void)*(volatile const char *)page;
         if (syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0) != 0)

@@ -21,7 +21,8 @@ bool kvr_memfd_holds(int fd, uint64_t bytes);
 KVR_MUST_CHECK kvr_status kvr_memfd_check(int fd, uint64_t offset, uint64_t bytes,
                                           const char *where, struct kvr_error *error);
 
-/* Checks and maps them, shared; the descriptor stays the caller's. */
+/* Checks and maps them, shared; the descriptor stays the caller's. Huge pages must all be there, or
+ * to be had: they are taken now. The mapping is guarded (fault_guard.h). */
 KVR_MUST_CHECK kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writable,
                                         void **ret_base, struct kvr_error *error);
 /* Undoes it. */

@@ -59,7 +59,8 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_WANTS_REFUSED, "wants_refused", "WANTs without a publish that had no room.")     \
     X(KVR_COUNTER_ENGINES_REFUSED, "engines_refused", "Processes that may not attach.")            \
     X(KVR_COUNTER_QUOTA_REQUESTS, "quota_requests_refused", "Opens beyond an engine's quota.")     \
-    X(KVR_COUNTER_QUOTA_MEMORY, "quota_memory_refused", "Regions beyond an engine's quota.")
+    X(KVR_COUNTER_QUOTA_MEMORY, "quota_memory_refused", "Regions beyond an engine's quota.")       \
+    X(KVR_COUNTER_MEMORY_FAULTS, "memory_faults", "Pages of engines that were gone when touched.")
 
 typedef enum kvr_counter { KVR_COUNTER_LIST(KVR_SYMBOL) KVR_COUNTER_END } kvr_counter;
 
