@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/pidfd.h"
 #include "tests/support/garbage.h"
+#include "tests/support/garbage_liar.h"
 #include "wire/engine_message.h"
 #include "wire/packet_socket.h"
 
@@ -20,7 +22,7 @@ static struct kvr_request good_attach(struct garbage *garbage)
 
     request.attach = (struct kvr_req_attach){
         .rank = {.engine.bytes = {0xba, (uint8_t)kvr_rng_next(&garbage->rng)},
-                 .generation = 1 + kvr_rng_below(&garbage->rng, 9),
+                 .generation = kvr_clock_wall(), /* larger than the last: else it is refused */
                  .tp_size = 1,
                  .pp_size = 1},
         .compat = {.model = "garbage", .dtype = "none", .layers_total = 2},
@@ -307,6 +309,11 @@ static const struct garbage_shape shapes[] = {
     {"order", shape_order},
     {"order", shape_order},
     {"deaf", shape_deaf},
+    {"liar", garbage_liar},
+    {"liar", garbage_liar},
+    {"liar", garbage_liar},
+    {"liar-memory", garbage_liar_memory},
+    {"liar-handles", garbage_liar_handles},
 };
 
 const struct garbage_kind garbage_engine = {"engine", shapes, sizeof(shapes) / sizeof(shapes[0])};
