@@ -1,8 +1,12 @@
 #include "scheduler/apply.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <uthash.h>
 
+#include "base/log.h"
+
+#define EVENT_NUMBER_MAX  (UINT64_C(1) << 48) /* nine years of a million events a second */
 #define LIVE_OF_AGENT_MAX 16384 /* an agent has at most KVR_TRANSFERS_MAX, on either side */
 
 struct touched {
@@ -18,7 +22,7 @@ struct apply {
     struct store *store;
     struct fleet *fleet;
     struct touched *touched; /* by id */
-    uint64_t events;
+    uint64_t events, contradictions;
 };
 
 struct apply *apply_open(struct store *store, struct fleet *fleet)
@@ -49,7 +53,7 @@ void apply_reset(struct apply *apply)
         HASH_DEL(apply->touched, touched);
         free(touched);
     }
-    apply->events = 0;
+    apply->events = apply->contradictions = 0;
 }
 
 static kvr_status database_failed(struct apply *apply, struct kvr_error *error)
@@ -125,14 +129,48 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
     return KVR_OK;
 }
 
+/* No agent can have numbered its events so. */
+static kvr_status check_numbers(const struct kvr_report *report, uint64_t last,
+                                struct kvr_error *error)
+{
+    if (report->event_count > 0 && last > EVENT_NUMBER_MAX)
+        return kvr_error_set(error, KVR_REFUSED, "ingest",
+                             "event %" PRIu64 " of %s: no agent makes so many in its life", last,
+                             report->agent);
+    if (report->event_count > 0 && report->sequence_made != 0 && last > report->sequence_made)
+        return kvr_error_set(error, KVR_REFUSED, "ingest",
+                             "event %" PRIu64 " of %s, in a report that says it made %" PRIu64,
+                             last, report->agent, report->sequence_made);
+    return KVR_OK;
+}
+
+/* Up to which number the events of this boot are here. What the agent has not made cannot be here:
+ * another program reported in its name, and its own events count from where they are. */
+static bool position_of(struct apply *apply, const struct kvr_report *report, uint64_t *ret_known)
+{
+    if (!store_position(apply->store, report->agent, report->boot, ret_known))
+        return false;
+    if (report->sequence_made == 0 || *ret_known <= report->sequence_made ||
+        report->event_count == 0)
+        return true;
+    kvr_log_warning("events up to %" PRIu64 " of %s are here, and it has made %" PRIu64
+                    ": another program reported in its name; its own events are taken again",
+                    *ret_known, report->agent, report->sequence_made);
+    apply->contradictions++;
+    *ret_known = report->sequence_first - 1;
+    return true;
+}
+
 static kvr_status apply_events(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
                                uint64_t *ret_acknowledged, struct kvr_error *error)
 {
     uint64_t last = report->sequence_first + report->event_count - 1, known;
     uint32_t index = 0;
-    kvr_status status = KVR_OK;
+    kvr_status status = check_numbers(report, last, error);
 
-    if (!store_position(apply->store, report->agent, report->boot, &known))
+    if (status != KVR_OK)
+        return status;
+    if (!position_of(apply, report, &known))
         return database_failed(apply, error);
     *ret_acknowledged = known;
     if (report->event_count == 0 || last <= known)
@@ -155,7 +193,15 @@ static kvr_status apply_events(struct apply *apply, const struct kvr_report *rep
     return KVR_OK;
 }
 
-kvr_status apply_agent_gone(struct apply *apply, const char *agent, uint64_t boot_alive,
+static bool is_alive(const struct fleet_boots *alive, uint64_t boot)
+{
+    for (int i = 0; alive != NULL && i < alive->count; i++)
+        if (alive->boots[i] == boot)
+            return true;
+    return false;
+}
+
+kvr_status apply_agent_gone(struct apply *apply, const char *agent, const struct fleet_boots *alive,
                             const char *detail, struct kvr_error *error)
 {
     uint64_t *ids = malloc(LIVE_OF_AGENT_MAX * sizeof(ids[0]));
@@ -174,7 +220,7 @@ kvr_status apply_agent_gone(struct apply *apply, const char *agent, uint64_t boo
         for (int role = 0; role < 2 && touched != NULL; role++) {
             const struct transfer_side *side = &touched->transfer.sides[role];
 
-            if (strcmp(side->agent, agent) == 0 && side->boot != 0 && side->boot != boot_alive)
+            if (strcmp(side->agent, agent) == 0 && side->boot != 0 && !is_alive(alive, side->boot))
                 transfer_lose(&touched->transfer, (kvr_role)role, detail);
         }
     }
@@ -185,9 +231,14 @@ kvr_status apply_agent_gone(struct apply *apply, const char *agent, uint64_t boo
 static kvr_status apply_facts(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
                               struct kvr_error *error)
 {
+    struct fleet_boots alive;
     uint64_t boot_before;
     struct agent_row row;
 
+    if (!fleet_boots_alive(apply->fleet, report, kvr_clock_now(), &alive))
+        return kvr_error_set(error, KVR_REFUSED, "ingest",
+                             "%d other programs report as %s: give each agent a --name of its own",
+                             FLEET_BOOTS_MAX, report->agent);
     if (!fleet_differs(apply->fleet, report, now_ns))
         return KVR_OK;
     boot_before = fleet_row(apply->fleet, report, now_ns, &row);
@@ -195,8 +246,7 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
         return database_failed(apply, error);
     if (boot_before == report->boot)
         return KVR_OK; /* else its spool may still hold events */
-    return apply_agent_gone(apply, report->agent, report->boot,
-                            "its agent was started again before it said how this ended", error);
+    return apply_agent_gone(apply, report->agent, &alive, APPLY_RESTARTED, error);
 }
 
 kvr_status apply_report(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
@@ -207,7 +257,7 @@ kvr_status apply_report(struct apply *apply, const struct kvr_report *report, in
     if (status == KVR_OK && report->facts != NULL)
         status = apply_facts(apply, report, now_ns, error);
     if (status == KVR_OK && fleet_lost_ends(apply->fleet, report))
-        status = apply_agent_gone(apply, report->agent, 0,
+        status = apply_agent_gone(apply, report->agent, NULL,
                                   "its agent dropped the event that said how this ended", error);
     if (status == KVR_OK && report->orders_taken != 0 &&
         !store_take_orders(apply->store, report->agent, report->boot, report->orders_taken))
@@ -253,4 +303,5 @@ void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns)
     }
     if (apply->events > 0)
         metrics_events(metrics, apply->events, now_ns);
+    metrics_contradicted(metrics, apply->contradictions);
 }

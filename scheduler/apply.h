@@ -9,20 +9,22 @@
 #include "scheduler/metrics.h"
 #include "scheduler/store.h"
 
+#define APPLY_RESTARTED "its agent was started again before it said how this ended"
+
 struct apply;
 
 struct apply *apply_open(struct store *store, struct fleet *fleet); /* NULL: no memory */
 struct apply *apply_close(struct apply *apply);
 
-/* KVR_OK sets *ret_acknowledged. KVR_STALE: came out of order, nothing was changed. Anything else:
- * roll back. */
+/* KVR_OK sets *ret_acknowledged. KVR_STALE: came out of order; KVR_REFUSED: no agent can have made
+ * it; nothing was changed by either. Anything else: roll back. */
 KVR_MUST_CHECK kvr_status apply_report(struct apply *apply, const struct kvr_report *report,
                                        int64_t now_ns, uint64_t *ret_acknowledged,
                                        struct kvr_error *error);
-/* The agent's live transfers will not hear from it again; boot_alive: except those of this start.
- */
+/* The agent's live transfers will not hear from it again; alive: except those of these starts;
+ * NULL: none. */
 KVR_MUST_CHECK kvr_status apply_agent_gone(struct apply *apply, const char *agent,
-                                           uint64_t boot_alive, const char *detail,
+                                           const struct fleet_boots *alive, const char *detail,
                                            struct kvr_error *error);
 
 /* Writes the rows; before the commit. */

@@ -14,6 +14,11 @@ struct member {
     bool settled;             /* its transfers are stored as lost since its last report */
     uint64_t dropped_settled; /* what follows from so many dropped events is stored */
     uint64_t boot_before;     /* the start that reported before row.boot */
+    struct {
+        uint64_t boot;
+        kvr_ns since;           /* of its last report */
+    } earlier[FLEET_BOOTS_MAX]; /* their transfers are not settled yet */
+    int earlier_count;
     bool twins_told;
     struct kvr_agent_facts facts;
 };
@@ -130,6 +135,103 @@ static bool lost_ends(const struct member *member, const struct kvr_report *repo
            report->dropped > (known ? member->dropped_settled : 0);
 }
 
+/* ---- boots ---- */
+
+static bool is_silent(kvr_ns since, kvr_ns now)
+{
+    return now > since + FLEET_SILENT_NS;
+}
+
+static void forget_earlier(struct member *member, int index)
+{
+    member->earlier[index] = member->earlier[--member->earlier_count];
+}
+
+/* What follows from boots that are silent by now was stored with the report of the new one. */
+static void change_boot(struct member *member, uint64_t boot, kvr_ns now)
+{
+    for (int i = member->earlier_count - 1; i >= 0; i--)
+        if (member->earlier[i].boot == boot || is_silent(member->earlier[i].since, now))
+            forget_earlier(member, i);
+    if (member->row.boot != 0 && !member->row.stopped && member->earlier_count < FLEET_BOOTS_MAX) {
+        member->earlier[member->earlier_count].boot = member->row.boot;
+        member->earlier[member->earlier_count++].since = member->since;
+    }
+    member->boot_before = member->row.boot;
+    member->dropped_settled = 0;
+}
+
+static void add_alive(struct fleet_boots *alive, uint64_t boot, kvr_ns since, kvr_ns now)
+{
+    if (boot != 0 && boot != alive->boots[0] && !is_silent(since, now) &&
+        alive->count <= FLEET_BOOTS_MAX)
+        alive->boots[alive->count++] = boot;
+}
+
+static void list_alive(const struct member *member, kvr_ns now, struct fleet_boots *alive)
+{
+    if (!member->row.stopped)
+        add_alive(alive, member->row.boot, member->since, now);
+    for (int i = 0; i < member->earlier_count; i++)
+        add_alive(alive, member->earlier[i].boot, member->earlier[i].since, now);
+}
+
+bool fleet_boots_alive(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
+                       struct fleet_boots *ret_alive)
+{
+    const struct member *member;
+
+    *ret_alive = (struct fleet_boots){.count = 1, .boots = {report->boot}};
+    pthread_mutex_lock(&fleet->lock);
+    member = member_of(fleet, report->agent);
+    if (member != NULL)
+        list_alive(member, now, ret_alive);
+    pthread_mutex_unlock(&fleet->lock);
+    return ret_alive->count <= FLEET_BOOTS_MAX;
+}
+
+static bool has_ended_boot(const struct member *member, kvr_ns now)
+{
+    for (int i = 0; i < member->earlier_count; i++)
+        if (is_silent(member->earlier[i].since, now))
+            return true;
+    return false;
+}
+
+bool fleet_next_ended_boot(struct fleet *fleet, kvr_ns now, char ret_name[KVR_NAME_BYTES],
+                           struct fleet_boots *ret_alive)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&fleet->lock);
+    for (int i = 0; i < fleet->count && !found; i++) {
+        const struct member *member = fleet->members[i];
+
+        if (!has_ended_boot(member, now))
+            continue;
+        memcpy(ret_name, member->row.name, KVR_NAME_BYTES);
+        *ret_alive = (struct fleet_boots){.count = 1, .boots = {member->row.boot}};
+        list_alive(member, now, ret_alive);
+        found = true;
+    }
+    pthread_mutex_unlock(&fleet->lock);
+    return found;
+}
+
+void fleet_settle_boots(struct fleet *fleet, const char *name, kvr_ns now)
+{
+    struct member *member;
+
+    pthread_mutex_lock(&fleet->lock);
+    member = member_of(fleet, name);
+    for (int i = member != NULL ? member->earlier_count - 1 : -1; i >= 0; i--)
+        if (is_silent(member->earlier[i].since, now))
+            forget_earlier(member, i);
+    pthread_mutex_unlock(&fleet->lock);
+}
+
+/* ---- reports ---- */
+
 /* Whether the agent's row in the database must change. */
 static bool differs(const struct member *member, const struct kvr_report *report, int64_t wall_ns)
 {
@@ -151,10 +253,8 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     if (member != NULL) {
         if (differs(member, report, wall_ns))
             member->stored_ns = wall_ns; /* the writer stores under the same condition */
-        if (member->row.boot != report->boot) {
-            member->boot_before = member->row.boot;
-            member->dropped_settled = 0;
-        }
+        if (member->row.boot != report->boot)
+            change_boot(member, report->boot, now);
         if (lost_ends(member, report))
             member->dropped_settled = report->dropped;
         member->facts = *report->facts;

@@ -27,6 +27,16 @@ struct agent_view {
     const struct kvr_agent_facts *facts;
 };
 
+/* Starts of one agent that may still live: the one that reported last, and earlier ones that were
+ * heard within FLEET_SILENT_NS. A new boot alone does not end the one before: every program can
+ * name one.
+ */
+#define FLEET_BOOTS_MAX 4
+struct fleet_boots {
+    int count;
+    uint64_t boots[FLEET_BOOTS_MAX + 1];
+};
+
 struct fleet;
 
 struct fleet *fleet_open(void); /* NULL: no memory */
@@ -49,6 +59,16 @@ bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t
 /* The row to store for this report, and what was known of its boot before: 0 for a new agent. */
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
                    struct agent_row *ret_row);
+
+/* The boots of this report's agent that may live once the report is taken, its own first. False:
+ * there are FLEET_BOOTS_MAX others, more than restarts can explain. */
+bool fleet_boots_alive(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
+                       struct fleet_boots *ret_alive);
+/* Sets *ret_name to an agent with an earlier boot that has fallen silent since, and *ret_alive to
+ * those that may live. False: none. fleet_settle_boots: what follows from that is stored. */
+bool fleet_next_ended_boot(struct fleet *fleet, kvr_ns now, char ret_name[KVR_NAME_BYTES],
+                           struct fleet_boots *ret_alive);
+void fleet_settle_boots(struct fleet *fleet, const char *name, kvr_ns now);
 
 /* The agent has dropped events since the row was last stored, has sent all others and has no live
  * transfer. So its transfers that still look live have ended; the event of their end was dropped.

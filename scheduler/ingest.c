@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "scheduler/apply.h"
+#include "scheduler/wall.h"
 
 #define HOUSEKEEPING_NS (5 * KVR_S)
 #define AGENT_LOST_NS   (60 * KVR_S)
@@ -28,6 +29,7 @@ struct ingest {
     struct ingest_options options;
     struct apply *apply;
     kvr_ns housekeeping_at;
+    struct wall wall; /* the writer's own */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -68,6 +70,11 @@ kvr_status ingest_order(struct ingest *ingest, struct order *order, ingest_answe
 
 /* ---- writer thread ---- */
 
+static int64_t wall_now(struct ingest *ingest)
+{
+    return wall_time(&ingest->wall, kvr_clock_now(), kvr_clock_wall());
+}
+
 /* Waits for reports, for the time of housekeeping, or for the end. Returns how many it took. */
 static int take(struct ingest *ingest, bool *ret_stopping)
 {
@@ -99,7 +106,10 @@ static kvr_status apply_reports(struct ingest *ingest, int count, int64_t now_ns
             continue;
         waiting->status = apply_report(ingest->apply, waiting->report, now_ns,
                                        &waiting->acknowledged, &waiting->error);
-        if (waiting->status != KVR_OK && waiting->status != KVR_STALE) {
+        if (waiting->status == KVR_REFUSED)
+            metrics_refused(ingest->options.metrics);
+        if (waiting->status != KVR_OK && waiting->status != KVR_STALE &&
+            waiting->status != KVR_REFUSED) {
             *error = waiting->error;
             return waiting->status;
         }
@@ -187,7 +197,7 @@ static void answer_one(struct ingest *ingest, struct waiting *waiting, kvr_statu
 
 static void write_round(struct ingest *ingest, int count)
 {
-    int64_t now_ns = (int64_t)kvr_clock_wall();
+    int64_t now_ns = wall_now(ingest);
     kvr_ns begin = kvr_clock_now();
     struct kvr_error error = {0};
     kvr_status status = commit_round(ingest, count, now_ns, &error);
@@ -205,55 +215,68 @@ static void write_round(struct ingest *ingest, int count)
         answer_one(ingest, &ingest->under_way[i], status, &error);
 }
 
-static bool lose_silent_agent(struct ingest *ingest, const char *agent)
+static bool lose(struct ingest *ingest, const char *agent, const struct fleet_boots *alive,
+                 const char *detail)
 {
     struct store *store = ingest->options.store;
     struct kvr_error error = {0};
-    bool stored =
-        store_begin(store) &&
-        apply_agent_gone(ingest->apply, agent, 0,
-                         "its agent fell silent before it said how this ended", &error) == KVR_OK &&
-        apply_flush(ingest->apply, &error) == KVR_OK && store_commit(store);
+    bool stored = store_begin(store) &&
+                  apply_agent_gone(ingest->apply, agent, alive, detail, &error) == KVR_OK &&
+                  apply_flush(ingest->apply, &error) == KVR_OK && store_commit(store);
 
-    if (stored) {
-        apply_count(ingest->apply, ingest->options.metrics, (int64_t)kvr_clock_wall());
-        fleet_settle_silent(ingest->options.fleet, agent);
-    } else {
+    if (stored)
+        apply_count(ingest->apply, ingest->options.metrics, wall_now(ingest));
+    else
         store_rollback(store);
-    }
     apply_reset(ingest->apply);
     return stored;
+}
+
+/* Ends the transfers of agents, and of starts of agents, that will not report any more. Where the
+ * database refuses, at the next housekeeping again. */
+static void lose_silent(struct ingest *ingest)
+{
+    struct fleet *fleet = ingest->options.fleet;
+    kvr_ns now = kvr_clock_now();
+    char agent[KVR_NAME_BYTES];
+    struct fleet_boots alive;
+
+    while (fleet_next_ended_boot(fleet, now, agent, &alive)) {
+        if (!lose(ingest, agent, &alive, APPLY_RESTARTED))
+            return;
+        fleet_settle_boots(fleet, agent, now);
+    }
+    while (fleet_next_silent(fleet, now, ingest->options.agent_lost, agent)) {
+        if (!lose(ingest, agent, NULL, "its agent fell silent before it said how this ended"))
+            return;
+        fleet_settle_silent(fleet, agent);
+    }
 }
 
 static void prune(struct ingest *ingest)
 {
     struct store *store = ingest->options.store;
-    int64_t before_ns = ingest_kept_since(kvr_clock_wall(), ingest->options.retention);
-    uint64_t removed = 1, total = 0, counts[STATE_END];
+    int64_t before_ns = ingest_kept_since((kvr_ns)wall_now(ingest), ingest->options.retention);
+    uint64_t removed = 1;
 
     for (int round = 0; round < PRUNE_ROUNDS && removed > 0; round++) {
+        uint64_t states[STATE_END] = {0};
+
         removed = 0;
-        if (!store_begin(store) || !store_prune(store, before_ns, &removed) ||
+        if (!store_begin(store) || !store_prune(store, before_ns, states, &removed) ||
             !store_commit(store)) {
             kvr_log_error("rows past --retention stay: %s", store_problem(store));
             store_rollback(store);
             return;
         }
-        total += removed;
+        metrics_forgotten(ingest->options.metrics, states);
     }
     fleet_prune(ingest->options.fleet, before_ns);
-    if (total > 0 && store_count_states(store, counts))
-        metrics_set_states(ingest->options.metrics, counts);
 }
 
 static void keep_house(struct ingest *ingest)
 {
-    char agent[KVR_NAME_BYTES];
-
-    while (fleet_next_silent(ingest->options.fleet, kvr_clock_now(), ingest->options.agent_lost,
-                             agent))
-        if (!lose_silent_agent(ingest, agent))
-            break; /* the database refused: at the next housekeeping again */
+    lose_silent(ingest);
     if (ingest->options.retention != KVR_NEVER)
         prune(ingest);
 }

@@ -134,10 +134,26 @@ void metrics_refused(struct metrics *metrics)
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_contradicted(struct metrics *metrics, uint64_t count)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->reports_contradicted += count;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END])
 {
     pthread_mutex_lock(&metrics->lock);
     memcpy(metrics->states, counts, sizeof(metrics->states));
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void metrics_forgotten(struct metrics *metrics, const uint64_t counts[STATE_END])
+{
+    pthread_mutex_lock(&metrics->lock);
+    for (int state = 0; state < STATE_END; state++)
+        metrics->states[state] -=
+            counts[state] < metrics->states[state] ? counts[state] : metrics->states[state];
     pthread_mutex_unlock(&metrics->lock);
 }
 

@@ -24,8 +24,12 @@ void metrics_ended(struct metrics *metrics, const struct transfer *transfer, kvr
 void metrics_events(struct metrics *metrics, uint64_t count, int64_t newest_wall_ns);
 void metrics_committed(struct metrics *metrics, kvr_ns duration);
 void metrics_refused(struct metrics *metrics); /* a report that was refused */
+/* Reports of an agent that showed that another program had reported in its name. */
+void metrics_contradicted(struct metrics *metrics, uint64_t count);
 /* How many transfers are in each state. */
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END]);
+/* So many transfers of each state are not there any more. */
+void metrics_forgotten(struct metrics *metrics, const uint64_t counts[STATE_END]);
 /* A transfer went from one state to another; STATE_END stands for not being there. */
 void metrics_moved(struct metrics *metrics, transfer_state from, transfer_state to);
 

@@ -95,6 +95,9 @@ static void write_self(const struct metrics *metrics, kvr_ns now, FILE *out)
     counter(out, "ingest_events_total", "Events that were committed.", metrics->events);
     counter(out, "ingest_reports_refused_total", "Reports that were refused for good.",
             metrics->reports_refused);
+    counter(out, "ingest_reports_contradicted_total",
+            "Reports that showed that another program had reported in their agent's name.",
+            metrics->reports_contradicted);
     head(out, "db_commit_seconds", "histogram", "Time of one commit, all its reports included.");
     write_histogram(out, "db_commit_seconds", "", &metrics->commits);
     head(out, "uptime_seconds", "gauge", "Time since the scheduler started.");

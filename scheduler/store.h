@@ -57,8 +57,10 @@ bool store_list_orders(struct store *store, const char *agent, uint64_t boot,
 bool store_take_orders(struct store *store, const char *agent, uint64_t boot, uint64_t number);
 bool store_drop_orders(struct store *store, uint64_t transfer);
 
-/* Removes some rows older than before_ns; *ret_removed: of all kinds; 0: none is left. */
-bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed);
+/* Removes some rows older than before_ns; *ret_removed: of all kinds; 0: none is left. Adds the
+ * removed transfers to `states`, by their state (NULL: not counted). */
+bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
+                 uint64_t *ret_removed);
 
 /* ---- either ---- */
 /* *ret_found false: no such transfer. */

@@ -52,12 +52,12 @@
     X(SQL_LIST_AGENTS, "SELECT * FROM agents ORDER BY name")                                       \
     X(SQL_LIST_RAILS, "SELECT * FROM rails WHERE agent = ?1 ORDER BY position")                    \
     X(SQL_LIST_ENGINES, "SELECT * FROM engines WHERE agent = ?1 ORDER BY position")                \
-    X(SQL_PRUNE_EVENTS, /* ids grow with arrival: the oldest are at the front */                   \
-      "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY id LIMIT 5000) "             \
-      "AND arrived_ns < ?1")                                                                       \
+    X(SQL_PRUNE_EVENTS, "DELETE FROM events WHERE id IN (SELECT id FROM events "                   \
+                        "WHERE arrived_ns < ?1 ORDER BY arrived_ns LIMIT 5000)")                   \
     X(SQL_PRUNE_TRANSFERS, /* live transfers stay, and so do the agents that can end them */       \
-      "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers WHERE live = 0 "      \
-      "ORDER BY ordinal LIMIT 5000) AND updated_ns < ?1")                                          \
+      "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                     \
+      "INDEXED BY transfers_ended WHERE live = 0 AND updated_ns < ?1 "                             \
+      "ORDER BY updated_ns LIMIT 5000) RETURNING state")                                           \
     X(SQL_PRUNE_POSITIONS, "DELETE FROM positions WHERE updated_ns < ?1")                          \
     X(SQL_PRUNE_AGENTS,                                                                            \
       "DELETE FROM agents WHERE seen_ns < ?1 AND NOT EXISTS (SELECT 1 FROM transfers "             \

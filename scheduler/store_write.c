@@ -91,12 +91,34 @@ bool store_put_agent(struct store *store, const struct agent_row *row,
     return stored;
 }
 
-bool store_prune(struct store *store, int64_t before_ns, uint64_t *ret_removed)
-{
-    static const store_sql prunes[] = {SQL_PRUNE_EVENTS, SQL_PRUNE_TRANSFERS, SQL_PRUNE_POSITIONS,
-                                       SQL_PRUNE_AGENTS, SQL_PRUNE_ORDERS};
-    uint64_t removed = 0;
+struct pruned_transfers {
+    uint64_t count, *states;
+};
 
+static void count_pruned(sqlite3_stmt *statement, void *self)
+{
+    struct pruned_transfers *pruned = self;
+    const char *name;
+    transfer_state state;
+
+    pruned->count++;
+    store_read(statement, STORE_VALUES(STORE_AT(STORE_BORROWED, name)));
+    if (pruned->states != NULL && transfer_state_from_name(name, &state))
+        pruned->states[state]++;
+}
+
+bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
+                 uint64_t *ret_removed)
+{
+    static const store_sql prunes[] = {SQL_PRUNE_EVENTS, SQL_PRUNE_POSITIONS, SQL_PRUNE_AGENTS,
+                                       SQL_PRUNE_ORDERS};
+    struct pruned_transfers transfers = {.states = states};
+    uint64_t removed;
+
+    if (!store_each(store_bind(store, SQL_PRUNE_TRANSFERS, STORE_VALUES(INT(before_ns))),
+                    count_pruned, &transfers))
+        return false;
+    removed = transfers.count;
     for (size_t i = 0; i < sizeof(prunes) / sizeof(prunes[0]); i++) {
         if (!store_do(store, prunes[i], STORE_VALUES(INT(before_ns))))
             return false;

@@ -115,8 +115,9 @@ void agent_facts_tell(struct kvr_agent *agent)
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
         if (agent->machine.engines->local[i].attached)
             engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
-    kvr_reporter_facts(agent->reporter, &facts);
     kvr_reporter_stats(agent->reporter, &stats);
+    facts.counters[KVR_COUNTER_ANSWERS_REFUSED] = stats.answers_refused;
+    kvr_reporter_facts(agent->reporter, &facts);
     losses_say(agent, &stats);
     scheduler_say(agent, &stats);
 }

@@ -95,6 +95,7 @@ const char *kvr_counter_text(kvr_counter counter)
     X(dropped)                                                                                     \
     X(leaving)                                                                                     \
     X(orders_taken)                                                                                \
+    X(sequence_made)                                                                               \
     X(anchor_at)                                                                                   \
     X(anchor_wall)
 

@@ -11,7 +11,7 @@
  *
  * Protobuf messages written one after the other are one message, in which the later scalar wins.
  * So a report that waited in a spool is sent as it is. An encoded report follows it that carries
- * only the fields that have changed since (dropped, sequence_held, facts).
+ * only the fields that have changed since (dropped, sequence_held, sequence_made, facts).
  *
  * Any thread; nothing here keeps state. */
 #ifndef KVR_TRACE_REPORT_H
@@ -60,7 +60,9 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_ENGINES_REFUSED, "engines_refused", "Processes that may not attach.")            \
     X(KVR_COUNTER_QUOTA_REQUESTS, "quota_requests_refused", "Opens beyond an engine's quota.")     \
     X(KVR_COUNTER_QUOTA_MEMORY, "quota_memory_refused", "Regions beyond an engine's quota.")       \
-    X(KVR_COUNTER_MEMORY_FAULTS, "memory_faults", "Pages of engines that were gone when touched.")
+    X(KVR_COUNTER_MEMORY_FAULTS, "memory_faults", "Pages of engines that were gone when touched.") \
+    X(KVR_COUNTER_ANSWERS_REFUSED, "scheduler_answers_refused",                                    \
+      "Answers to reports that acknowledged events that were never made.")
 
 typedef enum kvr_counter { KVR_COUNTER_LIST(KVR_SYMBOL) KVR_COUNTER_END } kvr_counter;
 
@@ -147,6 +149,9 @@ struct kvr_report {
     uint32_t event_count;
     bool leaving;          /* the agent is going in good order: it is stopped, not lost */
     uint64_t orders_taken; /* the orders up to this number need not come again; 0: none */
+    /* The last number that this boot has given to an event, so that a scheduler that believes in a
+     * later one knows that it was deceived; 0: not said. */
+    uint64_t sequence_made;
 };
 
 /* X(symbol, name, what it asks of the agent that holds a published request) */

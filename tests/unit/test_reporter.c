@@ -301,13 +301,21 @@ static void reporter_goes_on_behind_a_record_that_is_damaged(void **state)
     scheduler_stop(fixture);
 }
 
-/* Accepts every post and answers that all is well. */
+/* Another program at the scheduler's port: answers every post with the same bytes. */
+struct stranger {
+    int listening;
+    _Atomic int client; /* the connection under way */
+    pthread_t thread;
+    char answer[512];
+    size_t bytes;
+};
+
 static void *stranger_main(void *self)
 {
-    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-    int listening = *(const int *)self, client;
+    struct stranger *stranger = self;
+    int client;
 
-    while ((client = accept(listening, NULL, NULL)) >= 0) {
+    while ((client = stranger->client = accept(stranger->listening, NULL, NULL)) >= 0) {
         char text[8192];
         size_t used = 0, whole = 0;
         ssize_t got;
@@ -323,7 +331,7 @@ static void *stranger_main(void *self)
                 whole = (size_t)(end + 4 - text) + strtoul(length + 16, NULL, 10);
             if (whole == 0 || used < whole)
                 continue;
-            (void)send(client, answer, sizeof(answer) - 1, MSG_NOSIGNAL);
+            (void)send(client, stranger->answer, stranger->bytes, MSG_NOSIGNAL);
             used = whole = 0;
         }
         close(client);
@@ -331,24 +339,78 @@ static void *stranger_main(void *self)
     return NULL;
 }
 
+/* In the scheduler's place. */
+static void stranger_start(struct fixture *fixture, struct stranger *stranger)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(at);
+    int yes = 1;
+
+    scheduler_stop(fixture);
+    stranger->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(stranger->listening, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    assert_int_equal(bind(stranger->listening, (const struct sockaddr *)&at, bytes), 0);
+    assert_int_equal(listen(stranger->listening, 4), 0);
+    assert_int_equal(getsockname(stranger->listening, (struct sockaddr *)&at, &bytes), 0);
+    assert_int_equal(pthread_create(&stranger->thread, NULL, stranger_main, stranger), 0);
+    fixture->scheduler.port = ntohs(at.sin_port);
+}
+
+static void stranger_stop(struct stranger *stranger)
+{
+    shutdown(stranger->listening, SHUT_RDWR);
+    shutdown(stranger->client, SHUT_RDWR);
+    pthread_join(stranger->thread, NULL);
+    close(stranger->listening);
+}
+
+/* It acknowledges what was never made: the agent must not forget its events for that. */
+static void reporter_refuses_an_impossible_answer(void **state)
+{
+    struct kvr_report_answer answer = {.acknowledged = UINT64_C(1) << 62};
+    uint8_t encoded[KVR_REPORT_ANSWER_BYTES];
+    size_t bytes = kvr_report_answer_encode(&answer, encoded);
+    struct fixture *fixture = *state;
+    struct stranger stranger = {0};
+    struct kvr_reporter *reporter;
+    struct kvr_reporter_stats stats = {0};
+
+    stranger.bytes = (size_t)snprintf(stranger.answer, sizeof(stranger.answer),
+                                      "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\n"
+                                      "Content-Length: %zu\r\n\r\n",
+                                      bytes);
+    memcpy(stranger.answer + stranger.bytes, encoded, bytes);
+    stranger.bytes += bytes;
+    stranger_start(fixture, &stranger);
+    reporter = open_reporter(fixture, 1, 0, 0);
+    emit(reporter, 1, 5);
+    for (int i = 0; i < 200 && stats.answers_refused < 2; i++) {
+        nap(50);
+        kvr_reporter_stats(reporter, &stats);
+    }
+    assert_true(stats.answers_refused >= 2);
+    assert_int_equal(stats.acknowledged, 0);
+    assert_int_equal(stats.dropped, 0);
+    assert_false(stats.connected);
+    assert_non_null(strstr(stats.failure, "it acknowledges event 4611686018427387904"));
+    stranger_stop(&stranger);
+    scheduler_start(fixture); /* the true one gets them */
+    assert_int_equal(wait_for(reporter, 5).acknowledged, 5);
+    kvr_reporter_close(reporter);
+    scheduler_stop(fixture);
+}
+
 /* --scheduler names another program's port. */
 static void reporter_does_not_hurry_a_stranger(void **state)
 {
+    static const char well[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     struct fixture *fixture = *state;
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(at);
+    struct stranger stranger = {.bytes = sizeof(well) - 1};
     struct kvr_reporter_stats stats = {0};
     struct kvr_reporter *reporter;
-    pthread_t stranger;
-    int listening;
 
-    scheduler_stop(fixture);
-    listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listening, (const struct sockaddr *)&at, bytes), 0);
-    assert_int_equal(listen(listening, 4), 0);
-    assert_int_equal(getsockname(listening, (struct sockaddr *)&at, &bytes), 0);
-    assert_int_equal(pthread_create(&stranger, NULL, stranger_main, &listening), 0);
-    fixture->scheduler.port = ntohs(at.sin_port);
+    memcpy(stranger.answer, well, sizeof(well));
+    stranger_start(fixture, &stranger);
     reporter = open_reporter(fixture, 1, 0, 0);
     emit(reporter, 1, 5);
     for (int i = 0; i < 200 && stats.posts == 0; i++) {
@@ -362,9 +424,7 @@ static void reporter_does_not_hurry_a_stranger(void **state)
     assert_false(stats.connected);
     assert_string_equal(stats.failure, "what answers is no scheduler");
     kvr_reporter_close(reporter);
-    shutdown(listening, SHUT_RDWR);
-    pthread_join(stranger, NULL);
-    close(listening);
+    stranger_stop(&stranger);
 }
 
 static void remember_state(void *self, const struct agent_view *agent)
@@ -475,6 +535,7 @@ int main(void)
         WITH_SCHEDULER(reporter_drops_the_oldest_past_its_bounds),
         WITH_SCHEDULER(reporter_counts_what_its_spool_does_not_give_back),
         WITH_SCHEDULER(reporter_goes_on_behind_a_record_that_is_damaged),
+        WITH_SCHEDULER(reporter_refuses_an_impossible_answer),
         WITH_SCHEDULER(reporter_does_not_hurry_a_stranger),
         WITH_SCHEDULER(reporter_tells_facts_and_says_goodbye),
         WITH_SCHEDULER(reporter_brings_orders_until_they_are_taken),

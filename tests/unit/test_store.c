@@ -169,6 +169,25 @@ static void store_keeps_the_ranks_of_a_request_apart(void **state)
     assert_int_equal(held, 1);
 }
 
+/* What the housekeeping does `later` from now. False: there is nothing to do. */
+static bool end_boots(struct fixture *fixture, kvr_ns later)
+{
+    kvr_ns now = kvr_clock_now() + later;
+    char name[KVR_NAME_BYTES];
+    struct fleet_boots alive;
+    struct kvr_error error;
+
+    if (!fleet_next_ended_boot(fixture->fleet, now, name, &alive))
+        return false;
+    assert_true(store_begin(fixture->store));
+    assert_int_equal(apply_agent_gone(fixture->apply, name, &alive, "gone", &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    apply_reset(fixture->apply);
+    fleet_settle_boots(fixture->fleet, name, now);
+    return true;
+}
+
 static void store_lets_a_restarted_agent_end_its_transfers(void **state)
 {
     static struct kvr_agent_facts facts;
@@ -186,12 +205,71 @@ static void store_lets_a_restarted_agent_end_its_transfers(void **state)
     report.boot = 8;
     report.facts = &facts;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_false(end_boots(fixture, 0));
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_FIRST_POST);
+    assert_true(end_boots(fixture, FLEET_SILENT_NS + KVR_S)); /* boot 7 is silent by then */
+    assert_false(end_boots(fixture, FLEET_SILENT_NS + KVR_S));
     transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_LOST);
     report = report_of("decode-0", 1, &late, 1); /* the other side knows the outcome */
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     transfer = get_transfer(fixture, 5);
     assert_int_equal(transfer.state, STATE_DONE);
+}
+
+/* Programs that only know an agent's name report other boots of it. */
+static void a_forged_boot_loses_no_transfer(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 5, 5);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1), forged;
+    uint64_t acknowledged;
+
+    memset(&facts, 0, sizeof(facts));
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    forged = report_of("prefill-0", 0, NULL, 0);
+    forged.facts = &facts;
+    for (uint64_t boot = 100; boot < 200; boot++) {
+        forged.boot = boot;
+        assert_int_equal(apply_one(fixture, &forged, &acknowledged),
+                         boot < 100 + FLEET_BOOTS_MAX - 1 ? KVR_OK : KVR_REFUSED);
+        assert_int_equal(get_transfer(fixture, 5).state, STATE_FIRST_POST);
+    }
+    report = report_of("prefill-0", 0, NULL, 0); /* the agent itself is heard all the time */
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    (void)end_boots(fixture, FLEET_SILENT_NS + KVR_S);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_FIRST_POST);
+}
+
+/* A report in the agent's name, with events that it never made. */
+static void a_forged_sequence_silences_no_agent(void **state)
+{
+    static const uint64_t numbers[] = {UINT64_C(1) << 62, UINT64_C(1) << 40};
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 5, 5);
+    struct kvr_event ended = event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 5, 60);
+    struct kvr_event noise = event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 99, 5);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1), forged;
+    uint64_t acknowledged;
+
+    report.sequence_made = 1;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        forged = report_of("prefill-0", numbers[i], &noise, 1);
+        assert_int_equal(apply_one(fixture, &forged, &acknowledged), i == 0 ? KVR_REFUSED : KVR_OK);
+    }
+    assert_true(acknowledged == numbers[1]);
+    report = report_of("prefill-0", 2, &ended, 1);
+    report.sequence_made = 2;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(acknowledged, 2);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_DONE);
+    report.sequence_first = report.sequence_held = 3;
+    report.sequence_made = 2; /* it contradicts itself */
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_REFUSED);
 }
 
 /* While the scheduler was away, a new agent came, died and started again. Its spool arrives before
@@ -361,6 +439,8 @@ int main(void)
         WITH_STORE(store_keeps_an_opening_that_nobody_wanted),
         WITH_STORE(store_keeps_the_ranks_of_a_request_apart),
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
+        WITH_STORE(a_forged_boot_loses_no_transfer),
+        WITH_STORE(a_forged_sequence_silences_no_agent),
         WITH_STORE(store_ends_what_an_earlier_start_left_in_its_spool),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_refuses_a_newer_database),

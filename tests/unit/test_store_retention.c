@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "scheduler/store_rows.h"
+#include "scheduler/wall.h"
 #include "tests/support/store_case.h"
 
 static void store_prunes_what_is_old(void **state)
@@ -15,9 +17,9 @@ static void store_prunes_what_is_old(void **state)
     uint64_t acknowledged, removed;
 
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_true(store_prune(fixture->store, WALL, &removed));
+    assert_true(store_prune(fixture->store, WALL, NULL, &removed));
     assert_int_equal(removed, 0);
-    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    assert_true(store_prune(fixture->store, WALL + 1000, NULL, &removed));
     assert_int_equal(removed, 3); /* event, transfer, position */
     assert_int_equal(store_count_transfers(fixture), 0);
 }
@@ -43,7 +45,7 @@ static void store_prunes_nothing_that_lives(void **state)
 
     report.facts = &facts;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    assert_true(store_prune(fixture->store, WALL + 1000, NULL, &removed));
     fleet_prune(fixture->fleet, WALL + 1000);
     assert_true(transfer_state_live(get_transfer(fixture, 5).state));
     assert_true(store_list_agents(fixture->store, count_agent, &agents));
@@ -53,11 +55,12 @@ static void store_prunes_nothing_that_lives(void **state)
     assert_true(
         fleet_next_silent(fixture->fleet, kvr_clock_now() + 2 * KVR_S, KVR_S, report.agent));
     assert_true(store_begin(fixture->store));
-    assert_int_equal(apply_agent_gone(fixture->apply, report.agent, 0, "silent", &error), KVR_OK);
+    assert_int_equal(apply_agent_gone(fixture->apply, report.agent, NULL, "silent", &error),
+                     KVR_OK);
     assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
     assert_true(store_commit(fixture->store));
     apply_reset(fixture->apply);
-    assert_true(store_prune(fixture->store, WALL + 1000, &removed));
+    assert_true(store_prune(fixture->store, WALL + 1000, NULL, &removed));
     assert_int_equal(store_count_transfers(fixture), 0);
 }
 
@@ -88,10 +91,66 @@ static void store_prunes_by_its_own_clock(void **state)
         assert_true(get_transfer(fixture, i + 1).sides[KVR_ROLE_TARGET].at_ns[STAGE_ENDED] > 0);
     }
     assert_int_equal(store_count_transfers(fixture), 4);
-    assert_true(store_prune(fixture->store, WALL, &removed));
+    assert_true(store_prune(fixture->store, WALL, NULL, &removed));
     assert_int_equal(store_count_transfers(fixture), 4);
-    assert_true(store_prune(fixture->store, WALL + 1, &removed));
+    assert_true(store_prune(fixture->store, WALL + 1, NULL, &removed));
     assert_int_equal(store_count_transfers(fixture), 0);
+}
+
+static void execute(struct fixture *fixture, const char *sql)
+{
+    if (sqlite3_exec(fixture->store->database, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s", sqlite3_errmsg(fixture->store->database));
+}
+
+/* The clock was a year ahead and came back: rows of that time lie before older ones. */
+static void store_prunes_past_rows_of_the_future(void **state)
+{
+    static const char another[] =
+        "UPDATE event SET id = id + 1; INSERT INTO events SELECT * FROM event;"
+        "UPDATE transfer SET ordinal = ordinal + 1, id = id + 1;"
+        "INSERT INTO transfers SELECT * FROM transfer;";
+    struct fixture *fixture = *state;
+    uint64_t removed, acknowledged, states[STATE_END] = {0}, counts[STATE_END];
+    struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
+    struct kvr_report report = report_of("decode-0", 1, &event, 1);
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_true(store_begin(fixture->store));
+    execute(fixture, "CREATE TEMP TABLE event AS SELECT * FROM events; DELETE FROM events;"
+                     "CREATE TEMP TABLE transfer AS SELECT * FROM transfers;"
+                     "DELETE FROM transfers;"
+                     "UPDATE event SET arrived_ns = arrived_ns + 31536000000000000;"
+                     "UPDATE transfer SET updated_ns = updated_ns + 31536000000000000;");
+    for (int i = 0; i < 6000; i++)
+        execute(fixture, another);
+    execute(fixture, "UPDATE event SET arrived_ns = arrived_ns - 31536000000000000;"
+                     "UPDATE transfer SET updated_ns = updated_ns - 31536000000000000;");
+    execute(fixture, another);
+    assert_true(store_commit(fixture->store));
+    assert_true(store_prune(fixture->store, WALL + 1000, states, &removed));
+    assert_int_equal(removed, 3); /* event, transfer, position */
+    assert_int_equal(states[STATE_DONE], 1);
+    assert_true(store_count_states(fixture->store, counts));
+    assert_int_equal(counts[STATE_DONE], 6000);
+}
+
+/* One wrong minute of the system's clock decides nothing, and a clock that stays ahead is believed
+ * after an hour. */
+static void a_jump_of_the_clock_removes_nothing(void **state)
+{
+    const kvr_ns begin = (kvr_ns)WALL, year = 365 * 86400 * KVR_S, minute = 60 * KVR_S;
+    struct wall wall = {0};
+
+    (void)state;
+    assert_true(wall_time(&wall, KVR_S, begin) == WALL);
+    assert_true(wall_time(&wall, 11 * KVR_S, begin + 10 * KVR_S) == WALL + (int64_t)(10 * KVR_S));
+    assert_true(wall_time(&wall, 21 * KVR_S, begin + year) == WALL + (int64_t)(20 * KVR_S));
+    assert_true(wall_time(&wall, 31 * KVR_S, begin + 30 * KVR_S) == WALL + (int64_t)(30 * KVR_S));
+    assert_true(wall_time(&wall, minute, begin + year) < (int64_t)(begin + year));
+    assert_true(wall_time(&wall, 30 * minute, begin + year) < (int64_t)(begin + year));
+    assert_true(wall_time(&wall, 62 * minute, begin + year) == (int64_t)(begin + year));
+    assert_true(wall_time(&wall, 63 * minute, begin) == WALL); /* back: at once */
 }
 
 /* ---- the fleet ---- */
@@ -123,7 +182,8 @@ static void lose(struct fixture *fixture, const char *agent)
     struct kvr_error error;
 
     assert_true(store_begin(fixture->store));
-    assert_int_equal(apply_agent_gone(fixture->apply, agent, 0, "it fell silent", &error), KVR_OK);
+    assert_int_equal(apply_agent_gone(fixture->apply, agent, NULL, "it fell silent", &error),
+                     KVR_OK);
     assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
     assert_true(store_commit(fixture->store));
     apply_reset(fixture->apply);
@@ -167,6 +227,8 @@ int main(void)
         WITH_STORE(store_prunes_what_is_old),
         WITH_STORE(store_prunes_nothing_that_lives),
         WITH_STORE(store_prunes_by_its_own_clock),
+        WITH_STORE(store_prunes_past_rows_of_the_future),
+        cmocka_unit_test(a_jump_of_the_clock_removes_nothing),
         cmocka_unit_test(a_very_long_retention_keeps_everything),
         WITH_STORE(lost_agent_that_speaks_is_not_lost),
         WITH_STORE(silence_is_told_until_it_is_settled),

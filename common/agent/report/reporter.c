@@ -93,6 +93,7 @@ void kvr_reporter_stats(struct kvr_reporter *reporter, struct kvr_reporter_stats
                                              .dropped = reporter->dropped,
                                              .posts = reporter->posts,
                                              .posts_failed = reporter->posts_failed,
+                                             .answers_refused = reporter->answers_refused,
                                              .connected = reporter->connected};
     pthread_mutex_lock(&reporter->facts_lock);
     ret_stats->spool_lost = reporter->lost.events;

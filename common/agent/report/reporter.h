@@ -38,8 +38,9 @@ struct kvr_reporter_stats {
     uint64_t spool_lost;      /* of those, that the disk did not give back; at least */
     char spool_lost_file[48]; /* from which, the last time: a name in state_dir */
     uint64_t posts, posts_failed;
-    bool connected;       /* the last post was answered */
-    kvr_ns failing_since; /* no post was answered since then; 0: none has failed */
+    uint64_t answers_refused; /* that acknowledged events that were never made */
+    bool connected;           /* the last post was answered */
+    kvr_ns failing_since;     /* no post was answered since then; 0: none has failed */
     char failure[KVR_DETAIL_BYTES];
 };
 

@@ -1,4 +1,5 @@
 /* One post at a time: the oldest batch and what has changed, over HTTP with libcurl. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static kvr_status encode_envelope(struct kvr_reporter *reporter, bool leaving, u
                                   .anchor_at = kvr_clock_now(),
                                   .anchor_wall = kvr_clock_wall(),
                                   .orders_taken = reporter->orders_taken,
+                                  .sequence_made = reporter->sequence_next - 1,
                                   .leaving = leaving};
     kvr_status status;
 
@@ -138,6 +140,11 @@ static void tell_failure(struct kvr_reporter *reporter, CURLcode result, long co
         snprintf(reporter->failure, sizeof(reporter->failure), "%s", curl_easy_strerror(result));
     else if (code != 200)
         snprintf(reporter->failure, sizeof(reporter->failure), "it answers HTTP status %ld", code);
+    else if (reporter->impossible != 0)
+        snprintf(reporter->failure, sizeof(reporter->failure),
+                 "it acknowledges event %" PRIu64 ", and this agent has made %" PRIu64
+                 ": another program reports in the name of this agent",
+                 reporter->impossible, reporter->sequence_next - 1);
     else
         snprintf(reporter->failure, sizeof(reporter->failure), "what answers is no scheduler");
     pthread_mutex_unlock(&reporter->facts_lock);
@@ -180,15 +187,32 @@ static void keep_orders(struct kvr_reporter *reporter, const struct kvr_report_a
     pthread_mutex_unlock(&reporter->orders_lock);
 }
 
+/* A scheduler that acknowledges events that were never made was deceived, and may ignore the next
+ * ones. The agent forgets nothing, and its next post has sequence_made: by that the scheduler
+ * corrects itself. The last number of an earlier boot is not known here. */
+static bool is_impossible(struct kvr_reporter *reporter, const struct kvr_report_answer *answer)
+{
+    uint64_t boot =
+        reporter->posted.event_count > 0 ? reporter->posted.boot : reporter->options.boot;
+
+    if (boot != reporter->options.boot || answer->acknowledged < reporter->sequence_next)
+        return false;
+    reporter->impossible = answer->acknowledged;
+    reporter->answers_refused++;
+    return true;
+}
+
 /* Another program that answers has not stored the report; it is posted again without hurry. */
-static bool read_answer(const struct kvr_reporter *reporter, struct kvr_report_answer *answer)
+static bool read_answer(struct kvr_reporter *reporter, struct kvr_report_answer *answer)
 {
     const struct kvr_spool_record *posted = &reporter->posted;
     const char *type = NULL;
 
+    reporter->impossible = 0;
     curl_easy_getinfo(reporter->easy, CURLINFO_CONTENT_TYPE, &type);
     return type != NULL && strcmp(type, PROTOBUF_TYPE) == 0 &&
            kvr_report_answer_decode(reporter->answer, reporter->answer_bytes, answer) == KVR_OK &&
+           !is_impossible(reporter, answer) &&
            (posted->event_count == 0 ||
             answer->acknowledged >= posted->sequence_first + posted->event_count - 1);
 }

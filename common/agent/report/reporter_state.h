@@ -47,7 +47,7 @@ struct kvr_reporter {
     _Atomic uint64_t orders_taken; /* the last number it took, until a post has said so; 0 */
 
     /* for kvr_reporter_stats */
-    _Atomic uint64_t emitted, acknowledged, dropped, posts, posts_failed;
+    _Atomic uint64_t emitted, acknowledged, dropped, posts, posts_failed, answers_refused;
     _Atomic bool connected;
 
     /* the reporter thread's own */
@@ -65,6 +65,7 @@ struct kvr_reporter {
     uint8_t *body; /* of the post under way */
     bool posting;
     struct kvr_spool_record posted; /* event_count 0: only a sign of life */
+    uint64_t impossible;            /* what the last answer acknowledged and cannot have; 0 */
     uint64_t facts_posted, orders_posted;
     kvr_ns last_post, retry_at, retry_ns;
     bool leaving_posted;
