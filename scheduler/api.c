@@ -11,6 +11,7 @@
 #define LIMIT_MAX     500
 #define EVENTS_MAX    2000 /* of one transfer */
 #define REASONS_BACK  (3600 * (int64_t)KVR_S)
+#define ANSWER_WITHIN (2 * KVR_S)    /* else the question is given up: others wait */
 #define SUMMARY_FRESH (500 * KVR_MS) /* many open pages cost as much as one */
 
 struct api {
@@ -83,6 +84,11 @@ static void database_failed(struct api *api, struct api_answer *answer)
 {
     char message[240];
 
+    if (store_timed_out(api->store)) {
+        api_error(answer, 503,
+                  "the search took more than 2 s: give more of the request's id, or a state");
+        return;
+    }
     snprintf(message, sizeof(message), "the database cannot be read: %s",
              store_problem(api->store));
     api_error(answer, 503, message);
@@ -398,6 +404,7 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
 {
     static const char transfer_prefix[] = "/api/v1/transfers/";
 
+    store_set_deadline(api->store, kvr_clock_now() + ANSWER_WITHIN);
     if (strcmp(path, "/api/v1/transfers") == 0) {
         get_transfers(api, query, ret_answer);
     } else if (strncmp(path, transfer_prefix, sizeof(transfer_prefix) - 1) == 0) {

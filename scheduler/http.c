@@ -72,11 +72,12 @@ static enum MHD_Result add_parameter(void *self, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-bool http_query(struct request *request, struct api_query *ret_query)
+bool http_query(struct request *request)
 {
-    *ret_query = (struct api_query){0};
-    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter, ret_query);
-    return ret_query->count <= API_PARAMETERS_MAX;
+    request->query = (struct api_query){0};
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
+                              &request->query);
+    return request->query.count <= API_PARAMETERS_MAX;
 }
 
 /* ---- GET ---- */
@@ -123,21 +124,51 @@ static enum MHD_Result get_metrics(struct request *request)
     return http_send(request, MHD_HTTP_OK, METRICS_TYPE, text, size);
 }
 
+/* Queries' thread. */
+static void query_answered(void *self, const struct api_answer *answer)
+{
+    struct request *request = self;
+
+    request->answered = *answer;
+    MHD_resume_connection(request->connection);
+}
+
+static enum MHD_Result query_answer(struct request *request)
+{
+    struct api_answer answer = request->answered;
+
+    request->waits = WAITS_FOR_NOTHING;
+    request->answered.body = NULL; /* the response owns it */
+    return http_send_json(request, &answer);
+}
+
+static enum MHD_Result ask(struct request *request, const char *path)
+{
+    /* Suspended first: the answer may come before queries_ask has returned. */
+    MHD_suspend_connection(request->connection);
+    request->waits = WAITS_FOR_QUERY;
+    if (!queries_ask(request->http->options.queries, path, &request->query, query_answered,
+                     request)) {
+        struct api_answer busy;
+
+        api_error(&busy, MHD_HTTP_SERVICE_UNAVAILABLE, "too many questions wait: ask again");
+        query_answered(request, &busy);
+    }
+    return MHD_YES;
+}
+
 static enum MHD_Result get(struct request *request, const char *path)
 {
     struct http *http = request->http;
-    struct api_query query;
-    struct api_answer answer;
     struct page page;
 
     if (strcmp(path, "/metrics") == 0)
         return get_metrics(request);
     if (page_get(http->options.web_root, path, &page))
         return send_page(request, &page);
-    if (!http_query(request, &query))
+    if (!http_query(request))
         return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
-    api_get(http->options.api, path, &query, &answer);
-    return http_send_json(request, &answer);
+    return ask(request, path);
 }
 
 /* ---- the daemon's callbacks ---- */
@@ -172,8 +203,16 @@ static enum MHD_Result serve_whole(struct request *request, const char *path, co
 {
     bool post = strcmp(method, "POST") == 0;
 
-    if (request->waiting)
-        return reporting ? http_report_answer(request) : http_order_answer(request);
+    switch (request->waits) {
+    case WAITS_FOR_REPORT:
+        return http_report_answer(request);
+    case WAITS_FOR_ORDER:
+        return http_order_answer(request);
+    case WAITS_FOR_QUERY:
+        return query_answer(request);
+    case WAITS_FOR_NOTHING:
+        break;
+    }
     http_client_asked(
         &request->http->clients, kvr_clock_now(),
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
@@ -228,6 +267,7 @@ static void request_done(void *self, struct MHD_Connection *connection, void **c
     if (request == NULL)
         return;
     http_body_forget(request);
+    free(request->answered.body);
     free(request);
     *context = NULL;
 }

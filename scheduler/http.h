@@ -16,6 +16,7 @@
 #include "scheduler/api.h"
 #include "scheduler/http_clients.h"
 #include "scheduler/ingest.h"
+#include "scheduler/queries.h"
 
 #define HTTP_CONNECTIONS_MAX      (FLEET_AGENTS_MAX + 512) /* each agent keeps one */
 #define HTTP_CONNECTIONS_PER_HOST 128
@@ -28,7 +29,7 @@ struct http_options {
     struct ingest *ingest;
     struct fleet *fleet;
     struct metrics *metrics;
-    struct api *api;
+    struct queries *queries;
 };
 
 struct http;
@@ -39,7 +40,7 @@ KVR_MUST_CHECK kvr_status http_start(const struct http_options *options, struct 
 void http_tick(struct http *http, kvr_ns now);
 /* From now on reports are answered 503; what the writer holds is still answered. */
 void http_drain(struct http *http);
-/* After ingest_stop. Returns NULL. */
+/* After ingest_stop and queries_stop. Returns NULL. */
 struct http *http_stop(struct http *http);
 
 #endif

@@ -57,11 +57,11 @@ enum MHD_Result http_report_answer(struct request *request)
 {
     uint8_t *bytes;
 
-    request->waiting = false;
+    request->waits = WAITS_FOR_NOTHING;
     if (request->status != KVR_OK) {
-        bool stale = request->status == KVR_STALE;
+        bool refused = request->status == KVR_STALE || request->status == KVR_REFUSED;
 
-        return http_send_error(request, stale ? MHD_HTTP_CONFLICT : MHD_HTTP_SERVICE_UNAVAILABLE,
+        return http_send_error(request, refused ? MHD_HTTP_CONFLICT : MHD_HTTP_SERVICE_UNAVAILABLE,
                                request->detail);
     }
     bytes = malloc(KVR_REPORT_ANSWER_BYTES);
@@ -92,7 +92,7 @@ enum MHD_Result http_report_take(struct request *request)
     }
     /* Suspended first: the writer may answer before ingest_submit has returned. */
     MHD_suspend_connection(request->connection);
-    request->waiting = true;
+    request->waits = WAITS_FOR_REPORT;
     if (ingest_submit(http->options.ingest, report, answered, request) != KVR_OK)
         answered(request, KVR_AGAIN, &none, "more reports wait than can be taken: send it again");
     return MHD_YES;
@@ -133,15 +133,14 @@ enum MHD_Result http_order_begin(struct request *request)
 enum MHD_Result http_order_take(struct request *request, const char *path)
 {
     static const struct kvr_report_answer none;
-    struct api_query query;
     struct api_answer answer;
 
-    if (!http_query(request, &query))
+    if (!http_query(request))
         return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
-    if (!order_parse(path, &query, &request->order, &answer))
+    if (!order_parse(path, &request->query, &request->order, &answer))
         return http_send_json(request, &answer);
     MHD_suspend_connection(request->connection);
-    request->waiting = true;
+    request->waits = WAITS_FOR_ORDER;
     if (ingest_order(request->http->options.ingest, &request->order, answered, request) != KVR_OK)
         answered(request, KVR_AGAIN, &none, "too much waits to be written: send it again");
     return MHD_YES;
@@ -151,7 +150,7 @@ enum MHD_Result http_order_answer(struct request *request)
 {
     struct api_answer answer;
 
-    request->waiting = false;
+    request->waits = WAITS_FOR_NOTHING;
     if (request->status != KVR_OK)
         return http_send_error(request,
                                request->status == KVR_NOT_FOUND ? MHD_HTTP_NOT_FOUND

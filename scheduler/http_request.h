@@ -23,9 +23,16 @@ struct request {
     struct MHD_Connection *connection;
     uint8_t *body;
     size_t body_bytes, body_room;
-    bool posts;   /* to a path where one posts */
-    bool waiting; /* suspended until the writer has answered; then the next three hold */
-    kvr_status status;
+    bool posts; /* to a path where one posts */
+    enum request_wait {
+        WAITS_FOR_NOTHING, /* or not yet */
+        WAITS_FOR_REPORT,  /* suspended until the writer has answered, as for the next */
+        WAITS_FOR_ORDER,
+        WAITS_FOR_QUERY, /* until the queries' thread has answered */
+    } waits;
+    struct api_query query;
+    struct api_answer answered; /* the query's */
+    kvr_status status;          /* the writer's, as the next two */
     struct kvr_report_answer answer;
     char detail[KVR_DETAIL_BYTES];
     struct order order;
@@ -36,8 +43,8 @@ enum MHD_Result http_send(struct request *request, unsigned status, const char *
                           size_t size);
 enum MHD_Result http_send_json(struct request *request, const struct api_answer *answer);
 enum MHD_Result http_send_error(struct request *request, unsigned status, const char *message);
-/* False: there are more parameters than any path has. */
-bool http_query(struct request *request, struct api_query *ret_query);
+/* Fills request->query. False: there are more parameters than any path has. */
+bool http_query(struct request *request);
 
 /* ---- http_post.c ---- */
 

@@ -31,12 +31,14 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
     struct http_options http = {.listen = options->listen,
                                 .web_root = options->web_root,
                                 .fleet = scheduler->fleet,
-                                .metrics = scheduler->metrics,
-                                .api = scheduler->api};
+                                .metrics = scheduler->metrics};
 
     if (status == KVR_OK)
         status = ingest_start(&ingest, &scheduler->ingest, error);
+    if (status == KVR_OK)
+        status = queries_start(scheduler->api, &scheduler->queries, error);
     http.ingest = scheduler->ingest;
+    http.queries = scheduler->queries;
     if (status == KVR_OK)
         status = http_start(&http, &scheduler->http, &scheduler->port, error);
     return status;
@@ -48,8 +50,11 @@ void scheduler_close(struct scheduler *scheduler)
         http_drain(scheduler->http);
     if (scheduler->ingest != NULL)
         ingest_stop(scheduler->ingest);
+    if (scheduler->queries != NULL)
+        queries_stop(scheduler->queries);
     http_stop(scheduler->http); /* until then clients may still send requests */
     ingest_close(scheduler->ingest);
+    queries_close(scheduler->queries);
     api_close(scheduler->api);
     metrics_close(scheduler->metrics);
     fleet_close(scheduler->fleet);

@@ -17,6 +17,7 @@ struct scheduler {
     struct metrics *metrics;
     struct ingest *ingest;
     struct api *api;
+    struct queries *queries;
     struct http *http;
     uint16_t port; /* where it listens */
 };

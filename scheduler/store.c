@@ -12,7 +12,8 @@
 #include "scheduler/embedded.h"
 #include "scheduler/store_rows.h"
 
-#define PATH_BYTES (PATH_MAX + 64)
+#define PATH_BYTES          (PATH_MAX + 64)
+#define STEPS_BETWEEN_LOOKS 20000 /* of SQLite, at the clock: under a millisecond */
 
 static const char *const statements[] = {STORE_STATEMENT_LIST(KVR_NAME)};
 
@@ -35,6 +36,23 @@ sqlite3_stmt *store_statement(struct store *store, store_sql sql)
 const char *store_problem(struct store *store)
 {
     return sqlite3_errmsg(store->database);
+}
+
+void store_set_deadline(struct store *store, kvr_ns deadline)
+{
+    store->deadline = deadline;
+}
+
+bool store_timed_out(struct store *store)
+{
+    return sqlite3_errcode(store->database) == SQLITE_INTERRUPT;
+}
+
+static int is_late(void *self)
+{
+    const struct store *store = self;
+
+    return store->deadline != 0 && kvr_clock_now() > store->deadline;
 }
 
 bool store_begin(struct store *store)
@@ -244,5 +262,8 @@ kvr_status store_open_writer(const char *folder, struct store **ret_store, struc
 
 kvr_status store_open_reader(const char *folder, struct store **ret_store, struct kvr_error *error)
 {
-    return open_database(folder, SQLITE_OPEN_READONLY, "PRAGMA query_only = ON", ret_store, error);
+    KVR_TRY(
+        open_database(folder, SQLITE_OPEN_READONLY, "PRAGMA query_only = ON", ret_store, error));
+    sqlite3_progress_handler((*ret_store)->database, STEPS_BETWEEN_LOOKS, is_late, *ret_store);
+    return KVR_OK;
 }

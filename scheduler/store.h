@@ -20,6 +20,11 @@ KVR_MUST_CHECK kvr_status store_open_reader(const char *folder, struct store **r
                                             struct kvr_error *error);
 struct store *store_close(struct store *store); /* returns NULL */
 
+/* A reader's query that goes on past this time fails; 0: none does. */
+void store_set_deadline(struct store *store, kvr_ns deadline);
+/* The last call failed by its deadline. */
+bool store_timed_out(struct store *store);
+
 /* Why the last call failed, as a sentence. Valid until the next call. */
 const char *store_problem(struct store *store);
 

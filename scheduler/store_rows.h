@@ -81,6 +81,7 @@ typedef enum store_sql { STORE_STATEMENT_LIST(KVR_SYMBOL) SQL_END } store_sql;
 
 struct store {
     sqlite3 *database;
+    kvr_ns deadline; /* of a reader's query; 0: none */
     sqlite3_stmt *statements[SQL_END];
 };
 
