@@ -20,6 +20,7 @@ int main(int argc, char **argv)
         {"sim", "run the agents' state machines in simulated worlds that check every byte",
          tool_sim_main},
         {"status", "show agents, rails, transfers and oddities", tool_status_main},
+        {"token", "make a token for the scheduler's HTTP port", tool_token_main},
         {"topo", "show this host's cards and the rails on them", tool_topo_main},
         {"trace", "make request traces", tool_trace_main},
         {"why", "explain why a transfer is not done, or how it ended", tool_why_main},

@@ -79,11 +79,10 @@ static int give(const struct order_options *config, const char *verb)
         used += (size_t)snprintf(path + used, sizeof(path) - used, "lease_ms=%llu&",
                                  (unsigned long long)(config->lease / KVR_MS));
     path[used - 1] = '\0';
-    answer = scheduler_post(config->scheduler.address, path, config->scheduler.timeout, &error);
+    answer = scheduler_post(&config->scheduler, path, &error);
     if (answer == NULL) {
         fprintf(stderr, "kvrail %s: %s: %s\n", verb, config->requests.items[0], error.detail);
-        return error.status == KVR_NOT_FOUND || error.status == KVR_REFUSED ? 1
-                                                                            : SCHEDULER_EXIT_AWAY;
+        return scheduler_exit(&error);
     }
     printf("%lld source(s) will %s %s within about a second\n",
            (long long)json_integer_value(json_object_get(answer, "publishes")), verb,
@@ -99,6 +98,8 @@ static int order(const struct kvr_command *command, const char *verb, int argc, 
 
     if (!kvr_options_load(command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (!scheduler_ready(command, &config.scheduler))
+        return KVR_EXIT_USAGE;
     return give(&config, verb);
 }
 

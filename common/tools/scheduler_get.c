@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/address.h"
-
 #define ANSWER_BYTES_MAX (64u << 20)
 
 static const struct kvr_option rows[] = {
@@ -15,9 +13,9 @@ static const struct kvr_option rows[] = {
      .section = "scheduler",
      .value = "HOST[:PORT]",
      .fallback = "127.0.0.1:9470",
-     .port = KVR_SCHEDULER_PORT,
-     KVR_OPTION_ADDRESS(struct scheduler_options, address),
-     .help = "Where the scheduler listens."},
+     KVR_OPTION_STRING(struct scheduler_options, address),
+     .help = "Where the scheduler listens; port 9470 unless given. http:// or https:// may stand "
+             "before it; without them --tls-ca means https."},
     {.name = "timeout",
      .fallback = "5s",
      .min = 100 * KVR_MS,
@@ -25,12 +23,58 @@ static const struct kvr_option rows[] = {
      .help = "How long to wait for an answer."},
 };
 static const struct kvr_option_table table = {rows, sizeof(rows) / sizeof(rows[0])};
-const struct kvr_option_part scheduler_parts[] = {{.table = &table}, {.table = NULL}};
+
+static const struct kvr_option token_rows[] = {
+    {.name = "token-file",
+     .section = "scheduler",
+     .value = "FILE",
+     KVR_OPTION_STRING(struct scheduler_options, token_file),
+     .help = "A file with the token that the scheduler knows, as `kvrail token` printed it."},
+};
+const struct kvr_option_table scheduler_token_options = {token_rows, 1};
+
+const struct kvr_option_part scheduler_parts[] = {
+    {.table = &table},
+    {.table = &scheduler_token_options},
+    {.table = &kvr_tls_client_options, .offset = offsetof(struct scheduler_options, tls)},
+    {.table = NULL},
+};
 
 const struct kvr_exit_code scheduler_exit_codes[] = {
     {SCHEDULER_EXIT_AWAY, "the scheduler cannot be reached, or cannot answer"},
     {0, NULL},
 };
+
+kvr_status scheduler_prepare(struct scheduler_options *options, struct kvr_error *error)
+{
+    KVR_TRY(kvr_tls_client_check(&options->tls, error));
+    KVR_TRY(kvr_url_parse(options->address, KVR_SCHEDULER_PORT, options->tls.ca[0] != '\0',
+                          options->url, error));
+    if (options->token_file[0] == '\0')
+        return KVR_OK;
+    KVR_TRY(kvr_token_read(options->token_file, options->token, error));
+    if (!kvr_url_encrypted(options->url) && !kvr_url_is_loopback(options->url))
+        fprintf(stderr,
+                "note: the token goes to %s readable for the network: nothing is encrypted "
+                "without https\n",
+                options->url);
+    return KVR_OK;
+}
+
+bool scheduler_ready(const struct kvr_command *command, struct scheduler_options *options)
+{
+    struct kvr_error error = {0};
+
+    if (scheduler_prepare(options, &error) == KVR_OK)
+        return true;
+    kvr_options_refuse(command, "%s", error.detail);
+    return false;
+}
+
+int scheduler_exit(const struct kvr_error *error)
+{
+    return error->status == KVR_NOT_FOUND || error->status == KVR_REFUSED ? 1 : SCHEDULER_EXIT_AWAY;
+}
 
 /* An answer as it grows. */
 struct answer {
@@ -69,8 +113,8 @@ static json_t *member_of(const struct answer *answer, const char *member)
 }
 
 /* The scheduler says itself what was wrong. */
-static kvr_status refused(const struct answer *answer, const char *address, const char *path,
-                          long http_status, struct kvr_error *error)
+static kvr_status refused(const struct answer *answer, const struct scheduler_options *options,
+                          const char *path, long http_status, struct kvr_error *error)
 {
     json_t *object = member_of(answer, NULL);
     const char *sentence =
@@ -78,47 +122,111 @@ static kvr_status refused(const struct answer *answer, const char *address, cons
     kvr_status status = http_status == 404   ? KVR_NOT_FOUND
                         : http_status == 503 ? KVR_SYSTEM
                                              : KVR_REFUSED;
+    bool who = http_status == 401 || http_status == 403 || http_status == 429;
 
-    if (sentence != NULL)
+    if (sentence != NULL && who)
+        status = kvr_error_set(error, status, "scheduler", "%s refuses%s%s: %s", options->url,
+                               options->token[0] != '\0' ? " the token in " : "",
+                               options->token[0] != '\0' ? options->token_file : "", sentence);
+    else if (sentence != NULL)
         status = kvr_error_set(error, status, "scheduler", "%s", sentence);
     else
         status = kvr_error_set(error, status, "scheduler", "%s answers %s with HTTP status %ld",
-                               address, path, http_status);
+                               options->url, path, http_status);
     json_decref(object);
     return status;
 }
 
-static kvr_status perform(CURL *curl, const char *address, const char *path, kvr_ns timeout,
+static kvr_status unreached(const struct scheduler_options *options, CURLcode code,
+                            const char *detail, struct kvr_error *error)
+{
+    const char *why = detail[0] != '\0' ? detail : curl_easy_strerror(code);
+
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return kvr_error_set(
+            error, KVR_REFUSED, "scheduler",
+            "%s is not believed: its certificate does not lead to the CA in %s, or "
+            "is not of that host (%s)",
+            options->url,
+            options->tls.ca[0] != '\0' ? options->tls.ca : "this system's list (give --tls-ca)",
+            why);
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+        return kvr_error_set(error, KVR_INVALID, "scheduler",
+                             "--tls-ca, --tls-certificate or --tls-key cannot be used: %s", why);
+    case CURLE_SSL_CONNECT_ERROR:
+        return kvr_error_set(error, KVR_SYSTEM, "scheduler",
+                             "no answer from the scheduler at %s: %s (it speaks no TLS, or refuses "
+                             "this certificate)",
+                             options->url, why);
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+        return kvr_error_set(
+            error, KVR_SYSTEM, "scheduler", "no answer from the scheduler at %s: %s%s",
+            options->url, why,
+            kvr_url_encrypted(options->url) ? "" : " (if it speaks TLS, give --tls-ca)");
+    default:
+        return kvr_error_set(error, KVR_SYSTEM, "scheduler",
+                             "no answer from the scheduler at %s: %s", options->url, why);
+    }
+}
+
+static void set_files(CURL *curl, const struct scheduler_options *options)
+{
+    curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (options->tls.ca[0] != '\0')
+        curl_easy_setopt(curl, CURLOPT_CAINFO, options->tls.ca);
+    if (!kvr_tls_given(&options->tls))
+        return;
+    curl_easy_setopt(curl, CURLOPT_SSLCERT, options->tls.certificate);
+    curl_easy_setopt(curl, CURLOPT_SSLKEY, options->tls.key);
+}
+
+static struct curl_slist *headers_of(const struct scheduler_options *options)
+{
+    char line[sizeof("Authorization: Bearer ") + KVR_TOKEN_TEXT_BYTES];
+
+    if (options->token[0] == '\0')
+        return NULL;
+    snprintf(line, sizeof(line), "Authorization: Bearer %s", options->token);
+    return curl_slist_append(NULL, line);
+}
+
+static kvr_status perform(CURL *curl, const struct scheduler_options *options, const char *path,
                           bool post, struct answer *answer, struct kvr_error *error)
 {
+    struct curl_slist *headers = headers_of(options);
+    char url[1024], detail[CURL_ERROR_SIZE] = "";
     long http_status = 0;
-    char url[1024];
     CURLcode code;
 
-    snprintf(url, sizeof(url), "http://%s%s", address, path);
+    snprintf(url, sizeof(url), "%s%s", options->url, path);
     curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout / KVR_MS));
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(options->timeout / KVR_MS));
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    set_files(curl, options);
     if (post) {
         curl_easy_setopt(curl, CURLOPT_POST, 1L);
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, 0L);
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");
     }
     code = curl_easy_perform(curl);
+    curl_slist_free_all(headers);
     if (code != CURLE_OK)
-        return kvr_error_set(error, KVR_SYSTEM, "scheduler",
-                             "no answer from the scheduler at %s: %s", address,
-                             curl_easy_strerror(code));
+        return unreached(options, code, detail, error);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
     if (http_status != (post ? 202 : 200))
-        return refused(answer, address, path, http_status, error);
+        return refused(answer, options, path, http_status, error);
     return KVR_OK;
 }
 
-static json_t *ask(const char *address, const char *path, const char *member, kvr_ns timeout,
+static json_t *ask(const struct scheduler_options *options, const char *path, const char *member,
                    bool post, struct kvr_error *error)
 {
     struct answer answer = {0};
@@ -129,28 +237,29 @@ static json_t *ask(const char *address, const char *path, const char *member, kv
         (void)kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
         return NULL;
     }
-    if (perform(curl, address, path, timeout, post, &answer, error) == KVR_OK) {
+    if (perform(curl, options, path, post, &answer, error) == KVR_OK) {
         json = member_of(&answer, member);
         if (json == NULL)
-            (void)kvr_error_set(
-                error, KVR_MALFORMED, "scheduler", "what %s answers %s with is no %s%s", address,
-                path, member != NULL ? "list of " : "object", member != NULL ? member : "");
+            (void)kvr_error_set(error, KVR_MALFORMED, "scheduler",
+                                "what %s answers %s with is no %s%s", options->url, path,
+                                member != NULL ? "list of " : "object",
+                                member != NULL ? member : "");
     }
     free(answer.bytes);
     curl_easy_cleanup(curl);
     return json;
 }
 
-json_t *scheduler_get(const char *address, const char *path, const char *member, kvr_ns timeout,
+json_t *scheduler_get(const struct scheduler_options *options, const char *path, const char *member,
                       struct kvr_error *error)
 {
-    return ask(address, path, member, timeout, false, error);
+    return ask(options, path, member, false, error);
 }
 
-json_t *scheduler_post(const char *address, const char *path, kvr_ns timeout,
+json_t *scheduler_post(const struct scheduler_options *options, const char *path,
                        struct kvr_error *error)
 {
-    return ask(address, path, NULL, timeout, true, error);
+    return ask(options, path, NULL, true, error);
 }
 
 void scheduler_escape(const char *text, char *path, size_t bytes)

@@ -34,16 +34,18 @@ static const struct kvr_command command = {
     .exit_codes = scheduler_exit_codes,
 };
 
-/* NULL after a sentence on stderr. */
-static json_t *fetch(const struct status_options *config, const char *path, const char *member)
+/* NULL after a sentence on stderr, and with an exit status. */
+static json_t *fetch(const struct status_options *config, const char *path, const char *member,
+                     int *exit_status)
 {
     struct kvr_error error = {0};
-    json_t *array =
-        scheduler_get(config->scheduler.address, path, member, config->scheduler.timeout, &error);
+    json_t *array = scheduler_get(&config->scheduler, path, member, &error);
 
-    if (array == NULL)
-        fprintf(stderr, "kvrail status: %s\n", error.detail);
-    return array;
+    if (array != NULL)
+        return array;
+    fprintf(stderr, "kvrail status: %s\n", error.detail);
+    *exit_status = scheduler_exit(&error);
+    return NULL;
 }
 
 static void show(const struct status_options *config, json_t *agents, json_t *transfers,
@@ -70,14 +72,17 @@ int tool_status_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (!scheduler_ready(&command, &config.scheduler))
+        return KVR_EXIT_USAGE;
+    exit_status = 0;
     snprintf(path, sizeof(path), "/api/v1/transfers?limit=%u", (unsigned)config.limit);
-    agents = fetch(&config, "/api/v1/agents", "agents");
+    agents = fetch(&config, "/api/v1/agents", "agents", &exit_status);
     if (agents != NULL)
-        transfers = fetch(&config, path, "transfers");
+        transfers = fetch(&config, path, "transfers", &exit_status);
     if (transfers != NULL)
-        opened = fetch(&config, "/api/v1/transfers?state=opened&limit=500", "transfers");
-    exit_status = opened != NULL ? 0 : SCHEDULER_EXIT_AWAY;
-    if (exit_status == 0)
+        opened =
+            fetch(&config, "/api/v1/transfers?state=opened&limit=500", "transfers", &exit_status);
+    if (opened != NULL)
         show(&config, agents, transfers, opened);
     json_decref(agents);
     json_decref(transfers);

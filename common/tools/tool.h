@@ -10,6 +10,7 @@ int tool_status_main(int argc, char **argv);
 int tool_why_main(int argc, char **argv);
 int tool_abandon_main(int argc, char **argv);
 int tool_renew_main(int argc, char **argv);
+int tool_token_main(int argc, char **argv);
 int tool_topo_main(int argc, char **argv);
 int tool_doctor_main(int argc, char **argv);
 int tool_sim_main(int argc, char **argv);

@@ -50,7 +50,7 @@ static json_t *get_one(const struct why_options *config, const char *id, struct 
     char path[128];
 
     snprintf(path, sizeof(path), "/api/v1/transfers/%.16s", id);
-    return scheduler_get(config->scheduler.address, path, NULL, config->scheduler.timeout, error);
+    return scheduler_get(&config->scheduler, path, NULL, error);
 }
 
 static json_t *get_request(const struct why_options *config, const char *request,
@@ -61,8 +61,7 @@ static json_t *get_request(const struct why_options *config, const char *request
     scheduler_escape(request, escaped, sizeof(escaped));
     snprintf(path, sizeof(path), "/api/v1/transfers?limit=%u&request=%s", (unsigned)config->limit,
              escaped);
-    return scheduler_get(config->scheduler.address, path, "transfers", config->scheduler.timeout,
-                         error);
+    return scheduler_get(&config->scheduler, path, "transfers", error);
 }
 
 static bool is_id(const char *text)
@@ -144,6 +143,8 @@ int tool_why_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (!scheduler_ready(&command, &config.scheduler))
+        return KVR_EXIT_USAGE;
     transfer = find(&config, config.transfers.items[0], &others, &error);
     exit_status = 0;
     if (transfer != NULL) {
@@ -152,11 +153,11 @@ int tool_why_main(int argc, char **argv)
         fprintf(stderr,
                 "kvrail why: the scheduler at %s knows no transfer '%s' and no request that begins "
                 "so: it has not been reported yet, or it is past --retention\n",
-                config.scheduler.address, config.transfers.items[0]);
+                config.scheduler.url, config.transfers.items[0]);
         exit_status = 1;
     } else {
         fprintf(stderr, "kvrail why: %s\n", error.detail);
-        exit_status = error.status == KVR_REFUSED ? 1 : SCHEDULER_EXIT_AWAY;
+        exit_status = scheduler_exit(&error);
     }
     json_decref(transfer);
     json_decref(others);

@@ -40,10 +40,9 @@ static void ask_scheduler(const struct replay_setup *setup, struct replay_figure
 {
     struct kvr_error error = {0};
 
-    if (setup->options.scheduler[0] == '\0')
+    if (setup->options.scheduler.address[0] == '\0')
         return;
-    figures->agents = scheduler_get(setup->options.scheduler, "/api/v1/agents", "agents",
-                                    SCHEDULER_TIMEOUT, &error);
+    figures->agents = scheduler_get(&setup->options.scheduler, "/api/v1/agents", "agents", &error);
     if (figures->agents == NULL)
         fprintf(stderr, "note: %s\n", error.detail);
 }
@@ -85,6 +84,12 @@ int tool_replay_main(int argc, char **argv)
     if (!replay_setup_load(argc, argv, &setup, &exit_status)) {
         replay_setup_done(&setup);
         return exit_status;
+    }
+    setup.options.scheduler.timeout = SCHEDULER_TIMEOUT;
+    if (setup.options.scheduler.address[0] != '\0' &&
+        !scheduler_ready(&replay_command, &setup.options.scheduler)) {
+        replay_setup_done(&setup);
+        return KVR_EXIT_USAGE;
     }
     if (!open_files(&setup.options, &json_stream, &pid_stream)) {
         replay_setup_done(&setup);

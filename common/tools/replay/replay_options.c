@@ -25,9 +25,9 @@ static const struct kvr_option options[] = {
      .help = "Where the prefill-agent listens for decode-agents."},
     {.name = "scheduler",
      .value = "HOST[:PORT]",
-     .port = KVR_SCHEDULER_PORT,
-     KVR_OPTION_ADDRESS(OPTIONS, scheduler),
-     .help = "Ask this scheduler what the agents and rails are, for the figures."},
+     KVR_OPTION_STRING(OPTIONS, scheduler.address),
+     .help = "Ask this scheduler what the agents and rails are, for the figures. http:// or "
+             "https:// may stand before it; without them --tls-ca means https."},
     {.name = "reconnect",
      KVR_OPTION_BOOL(OPTIONS, reconnect),
      .help = "When an agent ends, wait for it to come back and go on with the remaining requests; "
@@ -186,6 +186,12 @@ static const struct kvr_exit_code exit_codes[] = {
     {0, NULL},
 };
 
+static const struct kvr_option_part parts[] = {
+    {.table = &scheduler_token_options, .offset = offsetof(OPTIONS, scheduler)},
+    {.table = &kvr_tls_client_options, .offset = offsetof(OPTIONS, scheduler.tls)},
+    {.table = NULL},
+};
+
 const struct kvr_command replay_command = {
     .name = "kvrail replay",
     .description =
@@ -193,6 +199,7 @@ const struct kvr_command replay_command = {
         "processes, one on each agent's socket, that share no memory. The first fills\n"
         "pages with known contents as a modelled prefill makes them ready; the second\n"
         "fetches them and checks every word. Reports bytes, times and whatever is wrong.",
+    .parts = parts,
     KVR_OPTION_ROWS(options),
     .exit_codes = exit_codes,
     .footer = "Example:\n"

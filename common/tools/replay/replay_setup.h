@@ -9,6 +9,7 @@
 #include "tools/replay/model.h"
 #include "tools/replay/replay_content.h"
 #include "tools/replay/replay_pages.h"
+#include "tools/scheduler_get.h"
 #include "trace/trace_file.h"
 
 #define REPLAY_CONCURRENCY_MAX 1024
@@ -29,7 +30,8 @@ typedef enum replay_corrupt {
 } replay_corrupt;
 
 struct replay_options {
-    char source_socket[108], target_socket[108], source_agent[128], scheduler[272];
+    char source_socket[108], target_socket[108], source_agent[128];
+    struct scheduler_options scheduler; /* address "" = none */
     char model[32];
     uint64_t layers, kv_bytes_per_token, page_tokens, pool_bytes, chunk_tokens;
     char pages[16];
