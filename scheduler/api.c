@@ -52,12 +52,15 @@ void api_answer_with(struct api_answer *answer, unsigned status, json_t *object)
 void api_error(struct api_answer *ret_answer, unsigned status, const char *message)
 {
     const char *code = status == 400   ? "bad_request"
+                       : status == 401 ? "unauthorized"
                        : status == 403 ? "forbidden"
                        : status == 404 ? "not_found"
                        : status == 405 ? "method_not_allowed"
                        : status == 409 ? "conflict"
                        : status == 413 ? "too_large"
                        : status == 415 ? "unsupported_media_type"
+                       : status == 421 ? "misdirected"
+                       : status == 429 ? "too_many_requests"
                        : status == 503 ? "unavailable"
                                        : "internal";
 
@@ -154,11 +157,33 @@ static bool parse_choice(const char *name, const char *value, struct transfer_fi
     return false;
 }
 
-static bool parse_filter(const struct api_query *query, struct transfer_filter *filter,
-                         struct api_answer *answer)
+typedef enum page_parse { PAGE_TAKEN, PAGE_WRONG, PAGE_UNKNOWN } page_parse;
+
+/* limit and after, which every list has. */
+static page_parse parse_page(const char *name, const char *value, uint32_t *limit, int64_t *before,
+                             struct api_answer *answer)
 {
     int64_t number;
 
+    if (strcmp(name, "limit") == 0) {
+        if (api_number(value, 1, LIMIT_MAX, &number)) {
+            *limit = (uint32_t)number;
+            return PAGE_TAKEN;
+        }
+        api_bad_request(answer, "limit=%s is not a number from 1 to 500", value);
+        return PAGE_WRONG;
+    }
+    if (strcmp(name, "after") != 0)
+        return PAGE_UNKNOWN;
+    if (api_number(value, 1, INT64_MAX, before))
+        return PAGE_TAKEN;
+    api_bad_request(answer, "after=%s is not the \"next\" of an earlier answer", value);
+    return PAGE_WRONG;
+}
+
+static bool parse_filter(const struct api_query *query, struct transfer_filter *filter,
+                         struct api_answer *answer)
+{
     *filter = (struct transfer_filter){.limit = LIMIT_DEFAULT};
     for (int i = 0; i < query->count && i < API_PARAMETERS_MAX; i++) {
         const char *name = query->parameters[i].name, *value = query->parameters[i].value;
@@ -166,25 +191,46 @@ static bool parse_filter(const struct api_query *query, struct transfer_filter *
         if (strcmp(name, "state") == 0 || strcmp(name, "request") == 0) {
             if (!parse_choice(name, value, filter, answer))
                 return false;
-        } else if (strcmp(name, "limit") == 0) {
-            if (!api_number(value, 1, LIMIT_MAX, &number)) {
-                api_bad_request(answer, "limit=%s is not a number from 1 to 500", value);
-                return false;
-            }
-            filter->limit = (uint32_t)number;
-        } else if (strcmp(name, "after") == 0) {
-            if (!api_number(value, 1, INT64_MAX, &filter->before)) {
-                api_bad_request(answer, "after=%s is not the \"next\" of an earlier answer", value);
-                return false;
-            }
-        } else {
+            continue;
+        }
+        switch (parse_page(name, value, &filter->limit, &filter->before, answer)) {
+        case PAGE_TAKEN:
+            continue;
+        case PAGE_UNKNOWN:
             api_bad_request(
                 answer, "there is no parameter \"%s\": state, request, limit and after are known",
                 name);
             return false;
+        case PAGE_WRONG:
+            return false;
         }
     }
     return true;
+}
+
+/* ---- audit ---- */
+
+static void get_audit(struct api *api, const struct api_query *query, struct api_answer *answer)
+{
+    uint32_t limit = LIMIT_DEFAULT;
+    int64_t before = 0;
+    json_t *object;
+
+    for (int i = 0; i < query->count && i < API_PARAMETERS_MAX; i++) {
+        const char *name = query->parameters[i].name;
+        page_parse parsed = parse_page(name, query->parameters[i].value, &limit, &before, answer);
+
+        if (parsed == PAGE_UNKNOWN)
+            api_bad_request(answer, "there is no parameter \"%s\": limit and after are known",
+                            name);
+        if (parsed != PAGE_TAKEN)
+            return;
+    }
+    object = json_audit(api->store, before, limit);
+    if (object == NULL)
+        database_failed(api, answer);
+    else
+        api_answer_with(answer, 200, object);
 }
 
 struct transfer_list {
@@ -416,12 +462,15 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     } else if (strcmp(path, "/api/v1/summary") == 0) {
         if (no_parameters(query, ret_answer))
             get_summary(api, ret_answer);
+    } else if (strcmp(path, "/api/v1/audit") == 0) {
+        get_audit(api, query, ret_answer);
     } else if (strcmp(path, "/healthz") == 0) {
         get_health(api, ret_answer);
     } else {
         api_error(
             ret_answer, 404,
             "there is nothing at this path; there are /, /metrics, /healthz, /api/v1/summary, "
-            "/api/v1/agents, /api/v1/transfers and /api/v1/transfers/ID");
+            "/api/v1/agents, /api/v1/transfers, /api/v1/transfers/ID, /api/v1/audit and "
+            "/api/v1/session");
     }
 }

@@ -39,6 +39,7 @@ EMBED(migration_7, SCHEDULER_SOURCE_DIR "/migrations/0007_fragments.sql");
 EMBED(migration_8, SCHEDULER_SOURCE_DIR "/migrations/0008_limits.sql");
 EMBED(migration_9, SCHEDULER_SOURCE_DIR "/migrations/0009_warm.sql");
 EMBED(migration_10, SCHEDULER_SOURCE_DIR "/migrations/0010_pruning.sql");
+EMBED(migration_11, SCHEDULER_SOURCE_DIR "/migrations/0011_audit.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -51,5 +52,6 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0008_limits.sql", "0008_limits.sql", "application/sql", migration_8),
     EMBEDDED("0009_warm.sql", "0009_warm.sql", "application/sql", migration_9),
     EMBEDDED("0010_pruning.sql", "0010_pruning.sql", "application/sql", migration_10),
+    EMBEDDED("0011_audit.sql", "0011_audit.sql", "application/sql", migration_11),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);

@@ -8,104 +8,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "scheduler/page.h"
 
 #define INGEST_PATH  "/ingest/v1/events"
+#define SESSION_PATH "/api/v1/session"
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-static const char security_policy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' "
-    "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/* ---- answers ---- */
-
-enum MHD_Result http_send(struct request *request, unsigned status, const char *type, void *body,
-                          size_t size)
-{
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE);
-    enum MHD_Result result;
-
-    if (response == NULL) {
-        free(body);
-        return MHD_NO;
-    }
-    MHD_add_response_header(response, "Content-Type", type);
-    MHD_add_response_header(response, "Cache-Control", "no-store");
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, "Allow", request->posts ? "POST" : "GET, HEAD");
-    if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
-        MHD_add_response_header(response, "Retry-After", "1");
-    result = MHD_queue_response(request->connection, status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
-enum MHD_Result http_send_json(struct request *request, const struct api_answer *answer)
-{
-    if (answer->body == NULL)
-        return MHD_NO;
-    return http_send(request, answer->status, "application/json", answer->body,
-                     strlen(answer->body));
-}
-
-enum MHD_Result http_send_error(struct request *request, unsigned status, const char *message)
-{
-    struct api_answer answer;
-
-    api_error(&answer, status, message);
-    return http_send_json(request, &answer);
-}
-
-static enum MHD_Result add_parameter(void *self, enum MHD_ValueKind kind, const char *name,
-                                     const char *value)
-{
-    struct api_query *query = self;
-
-    (void)kind;
-    if (query->count < API_PARAMETERS_MAX) {
-        query->parameters[query->count].name = name;
-        query->parameters[query->count].value = value;
-    }
-    query->count++;
-    return MHD_YES;
-}
-
-bool http_query(struct request *request)
-{
-    request->query = (struct api_query){0};
-    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
-                              &request->query);
-    return request->query.count <= API_PARAMETERS_MAX;
-}
-
 /* ---- GET ---- */
-
-static enum MHD_Result send_page(struct request *request, struct page *page)
-{
-    const char *known =
-        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
-    bool same = known != NULL && strcmp(known, page->etag) == 0;
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        same ? 0 : page->size, (void *)page->begin,
-        page->owned ? MHD_RESPMEM_MUST_COPY : MHD_RESPMEM_PERSISTENT);
-    enum MHD_Result result = MHD_NO;
-
-    if (response != NULL) {
-        MHD_add_response_header(response, "Content-Type", page->type);
-        MHD_add_response_header(response, "ETag", page->etag);
-        MHD_add_response_header(response, "Cache-Control", "no-cache");
-        MHD_add_response_header(response, "Content-Security-Policy", security_policy);
-        MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-        MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
-        result = MHD_queue_response(request->connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK,
-                                    response);
-        MHD_destroy_response(response);
-    }
-    page_done(page);
-    return result;
-}
 
 static enum MHD_Result get_metrics(struct request *request)
 {
@@ -165,7 +73,7 @@ static enum MHD_Result get(struct request *request, const char *path)
     if (strcmp(path, "/metrics") == 0)
         return get_metrics(request);
     if (page_get(http->options.web_root, path, &page))
-        return send_page(request, &page);
+        return http_send_page(request, &page);
     if (!http_query(request))
         return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
     return ask(request, path);
@@ -197,12 +105,84 @@ static struct request *new_request(struct http *http, struct MHD_Connection *con
     return request;
 }
 
+static request_route route_of(const char *path)
+{
+    if (strcmp(path, INGEST_PATH) == 0)
+        return ROUTE_REPORT;
+    if (order_is_path(path))
+        return ROUTE_ORDER;
+    if (strcmp(path, SESSION_PATH) == 0)
+        return ROUTE_SESSION;
+    if (strcmp(path, "/metrics") == 0)
+        return ROUTE_METRICS;
+    if (strcmp(path, "/healthz") == 0)
+        return ROUTE_HEALTH;
+    return page_is(path) ? ROUTE_PAGE : ROUTE_API;
+}
+
 /* The whole request is here. */
-static enum MHD_Result serve_whole(struct request *request, const char *path, const char *method,
-                                   bool reporting)
+static enum MHD_Result serve_whole(struct request *request, const char *path, const char *method)
 {
     bool post = strcmp(method, "POST") == 0;
 
+    http_client_asked(
+        &request->http->clients, kvr_clock_now(),
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+            ->socket_context);
+    switch (request->route) {
+    case ROUTE_REPORT:
+        return post ? http_report_take(request)
+                    : http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                                      "reports are posted here");
+    case ROUTE_ORDER:
+        return post ? http_order_take(request, path)
+                    : http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                                      "orders are posted here");
+    case ROUTE_SESSION:
+        return http_session(request, method);
+    default:
+        break;
+    }
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
+                               "only GET and HEAD are known here");
+    return get(request, path);
+}
+
+/* Its headers are here. */
+static enum MHD_Result serve_begin(struct request *request, const char *path, const char *method)
+{
+    enum MHD_Result result;
+
+    request->route = route_of(path);
+    if (!http_access(request, path, method, &result))
+        return result;
+    if (strcmp(method, "POST") != 0)
+        return MHD_YES;
+    if (request->route == ROUTE_REPORT)
+        return http_report_begin(request);
+    return request->route == ROUTE_ORDER ? http_order_begin(request) : MHD_YES;
+}
+
+static enum MHD_Result serve(void *self, struct MHD_Connection *connection, const char *path,
+                             const char *method, const char *version, const char *data,
+                             size_t *data_size, void **context)
+{
+    struct request *request = *context;
+
+    (void)version;
+    if (request == NULL) {
+        request = *context = new_request(self, connection);
+        return request != NULL ? serve_begin(request, path, method) : MHD_NO;
+    }
+    if (*data_size > 0) {
+        bool kept =
+            request->route != ROUTE_REPORT ||
+            http_body_keep(request, data, *data_size); /* bodies of other requests are ignored */
+
+        *data_size = 0;
+        return kept ? MHD_YES : MHD_NO; /* closes: no answer is possible within a body */
+    }
     switch (request->waits) {
     case WAITS_FOR_REPORT:
         return http_report_answer(request);
@@ -213,47 +193,7 @@ static enum MHD_Result serve_whole(struct request *request, const char *path, co
     case WAITS_FOR_NOTHING:
         break;
     }
-    http_client_asked(
-        &request->http->clients, kvr_clock_now(),
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
-            ->socket_context);
-    if (request->posts && !post)
-        return http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
-                               reporting ? "reports are posted here" : "orders are posted here");
-    if (request->posts)
-        return reporting ? http_report_take(request) : http_order_take(request, path);
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
-                               "only GET and HEAD are known here");
-    return get(request, path);
-}
-
-static enum MHD_Result serve(void *self, struct MHD_Connection *connection, const char *path,
-                             const char *method, const char *version, const char *data,
-                             size_t *data_size, void **context)
-{
-    struct request *request = *context;
-    bool reporting = strcmp(path, INGEST_PATH) == 0;
-
-    (void)version;
-    if (request == NULL) {
-        request = *context = new_request(self, connection);
-        if (request == NULL)
-            return MHD_NO;
-        request->posts = reporting || order_is_path(path);
-        if (!request->posts || strcmp(method, "POST") != 0)
-            return MHD_YES;
-        return reporting ? http_report_begin(request) : http_order_begin(request);
-    }
-    if (*data_size > 0) {
-        bool kept =
-            !reporting ||
-            http_body_keep(request, data, *data_size); /* bodies of other requests are ignored */
-
-        *data_size = 0;
-        return kept ? MHD_YES : MHD_NO; /* closes: no answer is possible within a body */
-    }
-    return serve_whole(request, path, method, reporting);
+    return serve_whole(request, path, method);
 }
 
 static void request_done(void *self, struct MHD_Connection *connection, void **context,
@@ -343,6 +283,8 @@ kvr_status http_start(const struct http_options *options, struct http **ret_http
         return status;
     }
     http_clients_init(&http->clients);
+    snprintf(http->cookie_name, sizeof(http->cookie_name), "%skvrail_%u",
+             options->tls != NULL ? "__Host-" : "", port);
     /* poll, not epoll: its edges are lost when a client's last bytes and its end come together, and
      * the connection stays until it has been idle for long enough. */
     http->daemon = MHD_start_daemon(
@@ -372,6 +314,7 @@ void http_drain(struct http *http)
 void http_tick(struct http *http, kvr_ns now)
 {
     http_clients_sweep(&http->clients, now);
+    access_reread(http->options.access, false);
 }
 
 struct http *http_stop(struct http *http)

@@ -2,6 +2,7 @@
  *
  *   POST /ingest/v1/events   agents' reports; suspended until the writer has committed
  *   POST /api/v1/requests/…  order.h; likewise
+ *   …    /api/v1/session     http_session.c
  *   GET  /metrics            Prometheus text
  *   GET  /api/…, /healthz    api.h
  *   GET  /, /app.js …        the page, compiled in or from --web-root
@@ -13,6 +14,7 @@
 #define KVR_SCHEDULER_HTTP_H
 
 #include "base/address.h"
+#include "scheduler/access.h"
 #include "scheduler/api.h"
 #include "scheduler/http_clients.h"
 #include "scheduler/ingest.h"
@@ -23,6 +25,8 @@
 #define HTTP_IDLE_SECONDS         15
 #define HTTP_BODIES_BYTES_MAX     ((size_t)64 << 20)
 
+struct http_tls;
+
 struct http_options {
     struct kvr_address listen; /* a literal, or localhost */
     const char *web_root;      /* NULL: the page that is compiled in */
@@ -30,13 +34,16 @@ struct http_options {
     struct fleet *fleet;
     struct metrics *metrics;
     struct queries *queries;
+    struct access *access;
+    struct http_tls *tls; /* NULL: plain HTTP */
 };
 
 struct http;
 
 KVR_MUST_CHECK kvr_status http_start(const struct http_options *options, struct http **ret_http,
                                      uint16_t *ret_port, struct kvr_error *error);
-/* About once a second, from any thread: ends connections that are too slow. */
+/* About once a second, from one thread: ends connections that are too slow, and follows files that
+ * have changed. */
 void http_tick(struct http *http, kvr_ns now);
 /* From now on reports are answered 503; what the writer holds is still answered. */
 void http_drain(struct http *http);

@@ -90,6 +90,10 @@ enum MHD_Result http_report_take(struct request *request)
                                                          : MHD_HTTP_BAD_REQUEST,
                                error.detail);
     }
+    if (request->agent[0] != '\0' && strcmp(request->agent, report->agent) != 0) {
+        kvr_report_free(report);
+        return http_refuse(request, REFUSAL_NAME);
+    }
     /* Suspended first: the writer may answer before ingest_submit has returned. */
     MHD_suspend_connection(request->connection);
     request->waits = WAITS_FOR_REPORT;
@@ -118,16 +122,24 @@ enum MHD_Result http_report_begin(struct request *request)
 
 /* ---- orders ---- */
 
-/* A web page must not post an order through its reader's browser. Browsers send the origin of a
- * POST; programs do not. */
 enum MHD_Result http_order_begin(struct request *request)
 {
-    if (MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Origin") != NULL)
-        return http_send_error(request, MHD_HTTP_FORBIDDEN, "orders are not taken from web pages");
     if (atomic_load(&request->http->draining))
         return http_send_error(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                                "the scheduler is shutting down");
     return MHD_YES;
+}
+
+/* For the audit log: what the order says beside its kind and its request. */
+static void describe(const struct order *order, char text[KVR_DETAIL_BYTES])
+{
+    int used = 0;
+
+    if (order->attempt >= 0)
+        used = snprintf(text, KVR_DETAIL_BYTES, "attempt %lld", (long long)order->attempt);
+    if (order->kind == KVR_ORDER_RENEW)
+        snprintf(text + used, KVR_DETAIL_BYTES - (size_t)used, "%sfor %llu ms",
+                 used > 0 ? ", " : "", (unsigned long long)(order->lease_ns / KVR_MS));
 }
 
 enum MHD_Result http_order_take(struct request *request, const char *path)
@@ -139,6 +151,9 @@ enum MHD_Result http_order_take(struct request *request, const char *path)
         return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
     if (!order_parse(path, &request->query, &request->order, &answer))
         return http_send_json(request, &answer);
+    http_audit_begin(request, kvr_order_name(request->order.kind), request->order.request,
+                     &request->order.audit);
+    describe(&request->order, request->order.audit.detail);
     MHD_suspend_connection(request->connection);
     request->waits = WAITS_FOR_ORDER;
     if (ingest_order(request->http->options.ingest, &request->order, answered, request) != KVR_OK)

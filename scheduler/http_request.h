@@ -1,5 +1,10 @@
-/* One HTTP request on its way, shared by the files that serve it: http.c (the daemon and GET),
- * http_post.c (reports and orders). The daemon's thread, unless it says otherwise. */
+/* One HTTP request on its way, shared by the files that serve it. The daemon's thread, unless it
+ * says otherwise.
+ *
+ * http.c has the daemon and its answers to GET; http_access.c finds out which right a request has;
+ * http_answer.c writes answers and their headers; http_post.c takes reports and orders, and
+ * http_session.c signs browsers in and out.
+ */
 #ifndef KVR_SCHEDULER_HTTP_REQUEST_H
 #define KVR_SCHEDULER_HTTP_REQUEST_H
 
@@ -8,28 +13,48 @@
 
 #include "scheduler/http.h"
 #include "scheduler/http_clients.h"
+#include "scheduler/page.h"
+
+#define COOKIE_NAME_BYTES 32
 
 struct http {
     struct http_options options;
     struct MHD_Daemon *daemon;
     struct http_clients clients;
-    size_t body_bytes; /* of all requests under way; the daemon's thread only */
+    char cookie_name[COOKIE_NAME_BYTES]; /* cookies know no ports: each scheduler has a name */
+    size_t body_bytes;                   /* of all requests under way; the daemon's thread only */
     _Atomic bool draining;
 };
+
+typedef enum request_route {
+    ROUTE_PAGE,
+    ROUTE_METRICS,
+    ROUTE_HEALTH,
+    ROUTE_API, /* and every path that does not exist */
+    ROUTE_SESSION,
+    ROUTE_REPORT,
+    ROUTE_ORDER,
+} request_route;
+
+typedef enum request_wait {
+    WAITS_FOR_NOTHING, /* or not yet */
+    WAITS_FOR_REPORT,  /* suspended until the writer has answered, as for the next */
+    WAITS_FOR_ORDER,
+    WAITS_FOR_QUERY, /* until the queries' thread has answered */
+} request_wait;
 
 /* From its first header to its last byte. */
 struct request {
     struct http *http;
     struct MHD_Connection *connection;
+    request_route route;
+    struct kvr_address from; /* host empty: not known */
+    struct access_actor actor;
+    char agent[KVR_NAME_BYTES]; /* that the certificate of a report names; "": any */
+    char set_cookie[192];       /* a header of the answer, or "" */
     uint8_t *body;
     size_t body_bytes, body_room;
-    bool posts; /* to a path where one posts */
-    enum request_wait {
-        WAITS_FOR_NOTHING, /* or not yet */
-        WAITS_FOR_REPORT,  /* suspended until the writer has answered, as for the next */
-        WAITS_FOR_ORDER,
-        WAITS_FOR_QUERY, /* until the queries' thread has answered */
-    } waits;
+    request_wait waits;
     struct api_query query;
     struct api_answer answered; /* the query's */
     kvr_status status;          /* the writer's, as the next two */
@@ -38,13 +63,27 @@ struct request {
     struct order order;
 };
 
+/* ---- http_answer.c ---- */
+
 /* Takes the body over: from malloc. */
 enum MHD_Result http_send(struct request *request, unsigned status, const char *type, void *body,
                           size_t size);
 enum MHD_Result http_send_json(struct request *request, const struct api_answer *answer);
 enum MHD_Result http_send_error(struct request *request, unsigned status, const char *message);
+enum MHD_Result http_send_page(struct request *request, struct page *page);
 /* Fills request->query. False: there are more parameters than any path has. */
 bool http_query(struct request *request);
+
+/* ---- http_access.c ---- */
+
+/* Before anything of the request is looked at. False: it was answered, with *ret_result. */
+bool http_access(struct request *request, const char *path, const char *method,
+                 enum MHD_Result *ret_result);
+/* Counts, logs and answers. */
+enum MHD_Result http_refuse(struct request *request, refusal why);
+/* An entry of the audit log about this request, without its outcome. */
+void http_audit_begin(const struct request *request, const char *action, const char *object,
+                      struct audit_entry *ret_entry);
 
 /* ---- http_post.c ---- */
 
@@ -58,5 +97,9 @@ enum MHD_Result http_report_answer(struct request *request);
 enum MHD_Result http_order_begin(struct request *request);
 enum MHD_Result http_order_take(struct request *request, const char *path);
 enum MHD_Result http_order_answer(struct request *request);
+
+/* ---- http_session.c ---- */
+
+enum MHD_Result http_session(struct request *request, const char *method);
 
 #endif

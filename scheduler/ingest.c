@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -14,10 +16,11 @@
 #define AGENT_LOST_NS   (60 * KVR_S)
 #define PRUNE_ROUNDS    20 /* per housekeeping: 5,000 rows of a kind each */
 
-/* One report or one order. */
+/* One report, one order or one entry of the audit log. */
 struct waiting {
-    struct kvr_report *report; /* NULL: an order */
-    struct order *order;
+    struct kvr_report *report; /* or NULL */
+    struct order *order;       /* or NULL */
+    struct audit_entry audit;  /* where neither is there */
     ingest_answered *answered;
     void *self;
     kvr_status status;
@@ -66,6 +69,24 @@ kvr_status ingest_order(struct ingest *ingest, struct order *order, ingest_answe
                         void *self)
 {
     return submit(ingest, &(struct waiting){.order = order, .answered = answered, .self = self});
+}
+
+/* For a reader of the log, in the order of the commits. */
+static void log_audit(const struct audit_entry *entry, bool stored)
+{
+    if (entry->action[0] != '\0')
+        kvr_log(stored ? KVR_LOG_INFO : KVR_LOG_ERROR, "audit: %s%s%s by %s%s%s from %s: %s%s%s%s",
+                entry->action, entry->object[0] != '\0' ? " " : "", entry->object,
+                entry->actor[0] != '\0' ? entry->actor : "a stranger",
+                entry->via[0] != '\0' ? ", " : "", entry->via, entry->from, entry->outcome,
+                entry->detail[0] != '\0' ? ": " : "", entry->detail,
+                stored ? "" : " (the audit log could not be written)");
+}
+
+void ingest_audit(struct ingest *ingest, const struct audit_entry *entry)
+{
+    if (submit(ingest, &(struct waiting){.audit = *entry}) != KVR_OK)
+        log_audit(entry, false);
 }
 
 /* ---- writer thread ---- */
@@ -117,6 +138,34 @@ static kvr_status apply_reports(struct ingest *ingest, int count, int64_t now_ns
     return apply_flush(ingest->apply, error);
 }
 
+static kvr_status database_failed(struct ingest *ingest, struct kvr_error *error)
+{
+    return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
+                         store_problem(ingest->options.store));
+}
+
+static kvr_status apply_audit(struct ingest *ingest, int count, int64_t now_ns,
+                              struct kvr_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        struct waiting *waiting = &ingest->under_way[i];
+        struct audit_entry *entry =
+            waiting->order != NULL ? &waiting->order->audit : &waiting->audit;
+
+        if (entry->action[0] == '\0')
+            continue;
+        if (waiting->order != NULL) {
+            snprintf(entry->outcome, sizeof(entry->outcome), "%s",
+                     waiting->status == KVR_OK ? "done" : kvr_status_name(waiting->status));
+            if (waiting->status != KVR_OK)
+                memcpy(entry->detail, waiting->error.detail, sizeof(entry->detail));
+        }
+        if (!store_add_audit(ingest->options.store, entry, now_ns))
+            return database_failed(ingest, error);
+    }
+    return KVR_OK;
+}
+
 /* After the reports: an order may be about a request of the same round. */
 static kvr_status apply_orders(struct ingest *ingest, int count, int64_t now_ns,
                                struct kvr_error *error)
@@ -129,6 +178,7 @@ static kvr_status apply_orders(struct ingest *ingest, int count, int64_t now_ns,
         waiting->status =
             order_store(ingest->options.store, waiting->order, now_ns, &waiting->error);
         if (waiting->status == KVR_SYSTEM) {
+            strcpy(waiting->order->audit.outcome, "failed");
             *error = waiting->error;
             return KVR_SYSTEM;
         }
@@ -143,10 +193,10 @@ static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
     struct store *store = ingest->options.store;
 
     if (!store_begin(store))
-        return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
-                             store_problem(store));
+        return database_failed(ingest, error);
     KVR_TRY(apply_reports(ingest, count, now_ns, error));
     KVR_TRY(apply_orders(ingest, count, now_ns, error));
+    KVR_TRY(apply_audit(ingest, count, now_ns, error));
     if (!store_commit(store))
         return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database cannot commit: %s",
                              store_problem(store));
@@ -182,6 +232,9 @@ static void answer_one(struct ingest *ingest, struct waiting *waiting, kvr_statu
 {
     struct kvr_report_answer answer = {0};
 
+    log_audit(waiting->order != NULL ? &waiting->order->audit : &waiting->audit, status == KVR_OK);
+    if (waiting->answered == NULL)
+        return;
     if (status == KVR_OK && waiting->status == KVR_OK && waiting->report != NULL) {
         answer.acknowledged = waiting->acknowledged;
         if (!store_list_orders(ingest->options.store, waiting->report->agent, waiting->report->boot,

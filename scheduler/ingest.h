@@ -51,6 +51,10 @@ struct ingest *ingest_close(struct ingest *ingest);
  * called. */
 KVR_MUST_CHECK kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
                                         ingest_answered *answered, void *self);
+/* An entry of the audit log that belongs to no order: copied; logged even where it cannot be
+ * stored.
+ */
+void ingest_audit(struct ingest *ingest, const struct audit_entry *entry);
 /* The order is borrowed until `answered`, and changed: its publishes are counted. */
 KVR_MUST_CHECK kvr_status ingest_order(struct ingest *ingest, struct order *order,
                                        ingest_answered *answered, void *self);

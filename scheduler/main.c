@@ -2,6 +2,8 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/address.h"
 #include "base/log.h"
@@ -24,6 +26,9 @@ struct config {
     char web_root[PATH_MAX];
     kvr_ns retention;
     struct kvr_tls_config tls;
+    char token_file[PATH_MAX];
+    struct kvr_option_list hosts, open;
+    kvr_ns session_life;
 };
 
 static const struct kvr_option options[] = {
@@ -39,6 +44,31 @@ static const struct kvr_option options[] = {
      .value = "FILE",
      KVR_OPTION_STRING(struct config, port_file),
      .help = "Write the listening port here once it is open (for --listen HOST:0)."},
+    {.name = "host",
+     .section = "access",
+     .value = "NAME",
+     KVR_OPTION_LIST(struct config, hosts),
+     .help = "A name by which others reach this scheduler, as browsers and Prometheus use it; "
+             "repeat for every name. Its addresses, loopback and this host's own name need none. "
+             "Requests by other names are refused: a foreign page could make them."},
+    {.name = "token-file",
+     .value = "FILE",
+     KVR_OPTION_STRING(struct config, token_file),
+     .help =
+         "Tokens that may read or act: a line NAME read|act HASH for each token, as `kvrail token` "
+         "makes it. Read again when it changes. Without it and without certificates "
+         "all that reach the port may."},
+    {.name = "open",
+     .value = "metrics|health",
+     .max = 2,
+     KVR_OPTION_LIST(struct config, open),
+     .help = "What needs no right: metrics for /metrics, health for /healthz."},
+    {.name = "session-life",
+     .fallback = "12h",
+     .min = 60 * KVR_S,
+     .max = 30ull * 24 * 3600 * KVR_S,
+     KVR_OPTION_DURATION(struct config, session_life),
+     .help = "How long a browser that has signed in may go on without its token."},
     {.name = "state-dir",
      .section = "state",
      .value = "DIR",
@@ -91,6 +121,57 @@ static kvr_status check_web_root(const char *web_root, struct kvr_error *error)
     return KVR_OK;
 }
 
+static bool is_open(const struct config *config, const char *name)
+{
+    for (uint32_t i = 0; i < config->open.count; i++)
+        if (strcmp(config->open.items[i], name) == 0)
+            return true;
+    return false;
+}
+
+static kvr_status check_open(const struct config *config, struct kvr_error *error)
+{
+    for (uint32_t i = 0; i < config->open.count; i++)
+        if (strcmp(config->open.items[i], "metrics") != 0 &&
+            strcmp(config->open.items[i], "health") != 0)
+            return kvr_error_set(error, KVR_INVALID, "scheduler",
+                                 "--open is '%s', and may be metrics or health",
+                                 config->open.items[i]);
+    return KVR_OK;
+}
+
+static struct access_options access_options(const struct config *config)
+{
+    struct access_options access = {
+        .token_file = config->token_file[0] != '\0' ? config->token_file : NULL,
+        .tls = kvr_tls_given(&config->tls),
+        .insecure = config->tls.insecure,
+        .open_metrics = is_open(config, "metrics"),
+        .open_health = is_open(config, "health"),
+        .session_life = config->session_life,
+        .hosts = {.extra = config->hosts},
+    };
+
+    if (gethostname(access.hosts.own, sizeof(access.hosts.own) - 1) != 0)
+        access.hosts.own[0] = '\0';
+    return access;
+}
+
+/* So that the log says which rights are needed. */
+static void log_access(const struct config *config)
+{
+    bool tokens = config->token_file[0] != '\0', tls = kvr_tls_given(&config->tls);
+
+    if (tokens)
+        kvr_log_info("tokens of --token-file may read and act%s",
+                     tls ? ", and client certificates" : "");
+    else if (tls && !config->tls.insecure)
+        kvr_log_info("only client certificates may read and act: there is no --token-file, so no "
+                     "browser signs in");
+    else
+        kvr_log_info("all that reach the port may read and act: there is no --token-file");
+}
+
 static kvr_status start(const struct config *config, const struct kvr_address *listen_at,
                         struct scheduler *scheduler, struct kvr_error *error)
 {
@@ -99,11 +180,14 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
         .retention = config->retention,
         .listen = *listen_at,
         .web_root = config->web_root[0] != '\0' ? config->web_root : NULL,
+        .access = access_options(config),
     };
     struct kvr_address listening = *listen_at;
     char printed[KVR_ADDRESS_TEXT_BYTES];
     kvr_status status = kvr_need_files(FILES_NEEDED, error);
 
+    if (status == KVR_OK)
+        status = check_open(config, error);
     if (status == KVR_OK)
         status = check_web_root(parts.web_root, error);
     if (status == KVR_OK)
@@ -114,6 +198,8 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     if (status == KVR_OK && config->port_file[0] != '\0')
         status = kvr_port_file_write(config->port_file, listening.port, error);
     if (status == KVR_OK)
+        log_access(config);
+    if (status == KVR_OK)
         kvr_log_info("kvrail-scheduler %s listens on http://%s/", KVRAIL_VERSION,
                      kvr_address_print(&listening, printed));
     return status;
@@ -121,18 +207,20 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
 
 /* Returns SIGTERM or SIGINT; until then it handles each SIGHUP and does the work of each second. */
 static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct config *config,
-                        struct http *http)
+                        const struct scheduler *scheduler)
 {
     const struct timespec second = {.tv_sec = 1};
 
     for (;;) {
         int number = sigtimedwait(signals, NULL, &second);
 
-        if (number == SIGHUP)
+        if (number == SIGHUP) {
             kvr_options_hang_up(&command, argc, argv, config, sizeof(*config));
-        else if (number > 0)
+            access_reread(scheduler->access, true);
+        } else if (number > 0) {
             return number;
-        http_tick(http, kvr_clock_now());
+        }
+        http_tick(scheduler->http, kvr_clock_now());
         kvr_log_tick();
     }
 }
@@ -171,9 +259,8 @@ int main(int argc, char **argv)
     status = start(&config, &address, &scheduler, &error);
     if (status == KVR_OK)
         kvr_log_info("%s received: stopping",
-                     wait_for_end(&signals, argc, argv, &config, scheduler.http) == SIGTERM
-                         ? "SIGTERM"
-                         : "SIGINT");
+                     wait_for_end(&signals, argc, argv, &config, &scheduler) == SIGTERM ? "SIGTERM"
+                                                                                        : "SIGINT");
     else
         kvr_log_error("kvrail-scheduler: %s", error.detail);
     scheduler_close(&scheduler);

@@ -141,6 +141,20 @@ void metrics_contradicted(struct metrics *metrics, uint64_t count)
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_refuse(struct metrics *metrics, refusal why)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->refusals[why]++;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void metrics_signed_in(struct metrics *metrics)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->signed_in++;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END])
 {
     pthread_mutex_lock(&metrics->lock);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "scheduler/fleet.h"
+#include "scheduler/refusal.h"
 #include "scheduler/transfer.h"
 
 #define METRICS_SECONDS 60 /* of throughput and latency that the summary looks back on */
@@ -26,6 +27,9 @@ void metrics_committed(struct metrics *metrics, kvr_ns duration);
 void metrics_refused(struct metrics *metrics); /* a report that was refused */
 /* Reports of an agent that showed that another program had reported in its name. */
 void metrics_contradicted(struct metrics *metrics, uint64_t count);
+/* A request over HTTP that was refused before it was looked at; a browser that signed in. */
+void metrics_refuse(struct metrics *metrics, refusal why);
+void metrics_signed_in(struct metrics *metrics);
 /* How many transfers are in each state. */
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END]);
 /* So many transfers of each state are not there any more. */

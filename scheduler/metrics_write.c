@@ -90,6 +90,16 @@ static void write_transfers(const struct metrics *metrics, FILE *out)
     fprintf(out, "kvrail_inflight_transfers %" PRIu64 "\n", live_of(metrics));
 }
 
+static void write_access(const struct metrics *metrics, FILE *out)
+{
+    head(out, "http_refusals_total", "counter",
+         "Requests over HTTP that were refused before they were looked at.");
+    for (int why = 0; why < REFUSAL_END; why++)
+        fprintf(out, "kvrail_http_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
+                refusal_facts((refusal)why)->name, metrics->refusals[why]);
+    counter(out, "http_sign_ins_total", "Sessions of browsers that began.", metrics->signed_in);
+}
+
 static void write_self(const struct metrics *metrics, kvr_ns now, FILE *out)
 {
     counter(out, "ingest_events_total", "Events that were committed.", metrics->events);
@@ -280,6 +290,7 @@ void metrics_write(struct metrics *metrics, struct fleet *fleet, kvr_ns now, FIL
 {
     pthread_mutex_lock(&metrics->lock);
     write_transfers(metrics, out);
+    write_access(metrics, out);
     write_self(metrics, now, out);
     pthread_mutex_unlock(&metrics->lock);
     write_agents(fleet, now, out);

@@ -17,6 +17,7 @@ struct order {
     int64_t attempt;    /* -1: every */
     kvr_ns lease_ns;    /* renew */
     uint32_t publishes; /* that it was made for */
+    struct audit_entry audit;
 };
 
 bool order_is_path(const char *path);

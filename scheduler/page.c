@@ -30,13 +30,23 @@ static bool read_file(const char *web_root, const char *name, struct page *page)
     return bytes != NULL;
 }
 
+static const struct embedded_file *find(const char *path)
+{
+    for (size_t i = 0; i < embedded_page_count; i++)
+        if (strcmp(embedded_pages[i].name, path) == 0)
+            return &embedded_pages[i];
+    return NULL;
+}
+
+bool page_is(const char *path)
+{
+    return find(path) != NULL;
+}
+
 bool page_get(const char *web_root, const char *path, struct page *ret_page)
 {
-    const struct embedded_file *file = NULL;
+    const struct embedded_file *file = find(path);
 
-    for (size_t i = 0; i < embedded_page_count && file == NULL; i++)
-        if (strcmp(embedded_pages[i].name, path) == 0)
-            file = &embedded_pages[i];
     if (file == NULL)
         return false;
     *ret_page = (struct page){

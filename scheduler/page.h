@@ -17,6 +17,8 @@ struct page {
 
 /* False: there is no such path, or the folder does not have it. Free with page_done. */
 bool page_get(const char *web_root, const char *path, struct page *ret_page);
+/* There is such a file, by its path. */
+bool page_is(const char *path);
 void page_done(struct page *page);
 
 #endif

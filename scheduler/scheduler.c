@@ -36,6 +36,9 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
     if (status == KVR_OK)
         status = ingest_start(&ingest, &scheduler->ingest, error);
     if (status == KVR_OK)
+        status = access_open(&options->access, &scheduler->access, error);
+    http.access = scheduler->access;
+    if (status == KVR_OK)
         status = queries_start(scheduler->api, &scheduler->queries, error);
     http.ingest = scheduler->ingest;
     http.queries = scheduler->queries;
@@ -55,6 +58,7 @@ void scheduler_close(struct scheduler *scheduler)
     http_stop(scheduler->http); /* until then clients may still send requests */
     ingest_close(scheduler->ingest);
     queries_close(scheduler->queries);
+    access_close(scheduler->access);
     api_close(scheduler->api);
     metrics_close(scheduler->metrics);
     fleet_close(scheduler->fleet);

@@ -9,6 +9,7 @@ struct scheduler_options {
     kvr_ns retention;          /* how long ended transfers are kept; KVR_NEVER: for ever */
     struct kvr_address listen; /* a literal, or localhost */
     const char *web_root;      /* NULL: the page that is compiled in */
+    struct access_options access;
 };
 
 struct scheduler {
@@ -18,6 +19,7 @@ struct scheduler {
     struct ingest *ingest;
     struct api *api;
     struct queries *queries;
+    struct access *access;
     struct http *http;
     uint16_t port; /* where it listens */
 };

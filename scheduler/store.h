@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "scheduler/audit.h"
 #include "scheduler/transfer.h"
 #include "trace/report.h"
 
@@ -62,6 +63,8 @@ bool store_list_orders(struct store *store, const char *agent, uint64_t boot,
 bool store_take_orders(struct store *store, const char *agent, uint64_t boot, uint64_t number);
 bool store_drop_orders(struct store *store, uint64_t transfer);
 
+bool store_add_audit(struct store *store, const struct audit_entry *entry, int64_t now_ns);
+
 /* Removes some rows older than before_ns; *ret_removed: of all kinds; 0: none is left. Adds the
  * removed transfers to `states`, by their state (NULL: not counted). */
 bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
@@ -112,6 +115,11 @@ bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, e
 typedef void agent_visit(void *self, const struct agent_row *row,
                          const struct kvr_agent_facts *facts);
 bool store_list_agents(struct store *store, agent_visit *visit, void *self);
+
+/* Newest first, those below the id `before`; 0: from the newest. */
+typedef void audit_visit(void *self, const struct stored_audit *entry);
+bool store_list_audit(struct store *store, int64_t before, uint32_t limit, audit_visit *visit,
+                      void *self);
 
 bool store_count_states(struct store *store, uint64_t ret_counts[STATE_END]);
 

@@ -74,6 +74,13 @@
     X(SQL_TAKE_ORDERS, "DELETE FROM orders WHERE agent = ?1 AND boot = ?2 AND number <= ?3")       \
     X(SQL_DROP_ORDERS, "DELETE FROM orders WHERE transfer = ?1")                                   \
     X(SQL_PRUNE_ORDERS, "DELETE FROM orders WHERE made_ns < ?1")                                   \
+    X(SQL_ADD_AUDIT,                                                                               \
+      "INSERT INTO audit (at_ns, action, actor, via, object, source, outcome, detail) "            \
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?)")                                                           \
+    X(SQL_LIST_AUDIT, "SELECT id, at_ns, action, actor, via, object, source, outcome, detail "     \
+                      "FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2")                        \
+    X(SQL_PRUNE_AUDIT, "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at_ns < ?1 "     \
+                       "ORDER BY at_ns LIMIT 5000)")                                               \
     X(SQL_OF_REQUEST, "SELECT * FROM transfers WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) "   \
                       "ORDER BY live DESC, source_matched_ns = 0, ordinal DESC LIMIT 1")
 

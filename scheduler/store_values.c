@@ -46,7 +46,8 @@ static const char *text_of(const struct store_value *value)
     }
 }
 
-static void bind(sqlite3_stmt *statement, int column, const struct store_value *value, int index)
+static void bind_one(sqlite3_stmt *statement, int column, const struct store_value *value,
+                     int index)
 {
     const uint8_t *at = value->at;
     int64_t number;
@@ -76,7 +77,7 @@ sqlite3_stmt *store_bind(struct store *store, store_sql sql, const struct store_
 
     for (size_t i = 0; i < count && statement != NULL; i++)
         for (int index = 0; index < values[i].count; index++)
-            bind(statement, ++column, &values[i], index);
+            bind_one(statement, ++column, &values[i], index);
     return statement;
 }
 

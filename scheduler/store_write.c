@@ -111,7 +111,7 @@ bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_E
                  uint64_t *ret_removed)
 {
     static const store_sql prunes[] = {SQL_PRUNE_EVENTS, SQL_PRUNE_POSITIONS, SQL_PRUNE_AGENTS,
-                                       SQL_PRUNE_ORDERS};
+                                       SQL_PRUNE_ORDERS, SQL_PRUNE_AUDIT};
     struct pruned_transfers transfers = {.states = states};
     uint64_t removed;
 

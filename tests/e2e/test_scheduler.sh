@@ -150,7 +150,13 @@ check_bad_requests() {
     expect 400 'lease_ms=0' -X POST "$requests/x/renew?lease_ms=0"
     expect 400 'lease_ms' -X POST "$requests/x/abandon?lease_ms=5"
     expect 400 'attempt=-1' -X POST "$requests/x/abandon?attempt=-1"
-    expect 403 'web pages' -H 'Origin: http://127.0.0.1' -X POST "$requests/x/abandon"
+    expect 403 'another site' -H 'Origin: http://127.0.0.1' -X POST "$requests/x/abandon"
+    expect 421 '--host NAME' -H 'Host: evil.example' "$base/api/v1/agents"
+    expect 409 'no tokens' -X POST "$base/api/v1/session"
+    expect 405 'GET, POST and DELETE' -X PUT "$base/api/v1/session"
+    expect 200 '"via":"open"' "$base/api/v1/session"
+    expect 200 '"audit":[' "$base/api/v1/audit"
+    header 'Allow: GET, HEAD, POST, DELETE' -X PUT "$base/api/v1/session"
     expect 405 'orders are posted here' "$requests/x/abandon"
     header 'Allow: POST' "$requests/x/abandon"
     expect 415 'application/x-protobuf' -d x "$base/ingest/v1/events"
@@ -232,6 +238,71 @@ check_restart() {
     expect 200 '"name":"decode-1"' "$base/api/v1/agents"
 }
 
+# asks STATUS TEXT kvrail-argument…: the command ends so, and says that
+asks() {
+    want=$1 text=$2
+    shift 2
+    timeout 20 "$bin/kvrail" "$@" >"$work/out" 2>&1
+    got=$?
+    if [ $got -eq "$want" ] && grep -qF -- "$text" "$work/out"; then
+        pass
+    else
+        fail "kvrail $*: status $got, not $want, or no '$text' in: $(head -3 "$work/out")"
+    fi
+}
+
+# Tokens: with one kvrail and curl read, or act, and without one they do not.
+check_tokens() {
+    asks 2 'the right is' token ops write
+    asks 2 'is no name' token 'o p s' act
+    asks 1 'cannot be written' token ops act --append /proc/nowhere/tokens
+    "$bin/kvrail" token ops act --append "$work/tokens" >"$work/act"
+    "$bin/kvrail" token dashboard read >"$work/read" 2>"$work/line"
+    tail -n 1 "$work/line" >>"$work/tokens"
+    chmod 666 "$work/tokens"
+    ends 2 'chmod go-w' --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/tokens"
+    chmod 640 "$work/tokens"
+    ends 2 '--open is' --listen 127.0.0.1:0 --state-dir "$work/second" --open everything
+    ends 1 'cannot be read' --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/none"
+    echo 'ops act secret' >"$work/bad"
+    ends 2 'line 1' --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/bad"
+    stop
+    start --token-file "$work/tokens" --open health --host scheduler.example
+    expect 200 '"status":"ok"' "$base/healthz"
+    expect 200 '"status":"ok"' -H 'Host: scheduler.example:9470' "$base/healthz"
+    expect 401 'a token is needed' "$base/metrics"
+    expect 200 'kvrail_uptime_seconds' -H "Authorization: Bearer $(cat "$work/read")" "$base/metrics"
+    asks 1 'a token is needed' status --scheduler "$address"
+    asks 0 'What is odd' status --scheduler "http://$address/" --token-file "$work/read"
+    asks 1 'may read and not act' abandon --scheduler "$address" --token-file "$work/read" x
+    asks 1 'no such request' abandon --scheduler "$address" --token-file "$work/act" x
+    asks 2 'holds no token' status --scheduler "$address" --token-file "$work/tokens"
+    asks 2 'no user and no token' status --scheduler "http://me@$address"
+    asks 2 'is no HOST[:PORT]' status --scheduler "$base/api"
+    KVRAIL_TOKEN_FILE=$work/read asks 0 'What is odd' status --scheduler "$address"
+    expect 200 '"action":"abandon","actor":"ops","via":"token","object":"x"' \
+        -H "Authorization: Bearer $(cat "$work/read")" "$base/api/v1/audit"
+    if grep -qF "$(cat "$work/act")" "$work/log"; then fail "a token is in the log"; else pass; fi
+    if grep -q 'audit: abandon x by ops, token from 127.0.0.1: not_found' "$work/log"; then
+        pass
+    else
+        fail "the log has no line of the audit"
+    fi
+    # One token goes. The file is followed without a signal; a signal reads it at once.
+    sed -i '/^dashboard /d' "$work/tokens"
+    tries=0
+    until grep -q 'is read again: 1 tokens' "$work/log"; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || { fail "the token file is not followed"; break; }
+        sleep 0.05
+    done
+    asks 1 'this token is not known here' status --scheduler "$address" --token-file "$work/read"
+    kill -HUP "$scheduler"
+    asks 0 'What is odd' status --scheduler "$address" --token-file "$work/act"
+    stop
+    start
+}
+
 # Idle, without a client: next to no processor time, once all work is done.
 check_idle() {
     ticks=4 times=0
@@ -254,6 +325,7 @@ check_garbage
 check_fleet
 check_metrics
 check_restart
+check_tokens
 check_idle
 stop
 [ "$failed" -eq 0 ] || tail -5 "$work/log"

@@ -14,6 +14,9 @@ static const char *const paths[] = {"/",
                                     "/api/v1/summary",
                                     "/api/v1/transfers",
                                     "/api/v1/agents",
+                                    "/api/v1/session",
+                                    "/api/v1/audit",
+                                    "/api/v1/requests/x/abandon",
                                     "/ingest/v1/events",
                                     "/../../etc/passwd",
                                     "/api/v1/transfers/%00%ff",
@@ -27,7 +30,8 @@ static const char *some_path(struct garbage *garbage)
 
 static size_t good_request(struct garbage *garbage, char *text, size_t capacity)
 {
-    return (size_t)snprintf(text, capacity, "GET %s HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n",
+    return (size_t)snprintf(text, capacity,
+                            "GET %s HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n",
                             some_path(garbage));
 }
 
@@ -73,7 +77,7 @@ static void shape_method(struct garbage *garbage)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     used = snprintf(text, sizeof(text), lines[kvr_rng_below(&garbage->rng, 8)], some_path(garbage));
 #pragma GCC diagnostic pop
-    (void)snprintf(text + used, sizeof(text) - (size_t)used, "\r\nHost: x\r\n\r\n");
+    (void)snprintf(text + used, sizeof(text) - (size_t)used, "\r\nHost: localhost\r\n\r\n");
     (void)garbage_send(garbage, text, strlen(text));
     garbage_pause(2);
 }
@@ -100,6 +104,39 @@ static void shape_headers(struct garbage *garbage)
     }
 }
 
+/* Headers that name the asker: too long, doubled, of no scheme, or made of bytes. */
+static void shape_credentials(struct garbage *garbage)
+{
+    static const char *const names[] = {"Authorization", "Cookie",         "Origin",
+                                        "Host",          "Sec-Fetch-Site", "X-Kvrail-Request"};
+    static const char *const values[] = {"Bearer ",
+                                         "Bearer kvrail_",
+                                         "bearer\t",
+                                         "Basic Og==",
+                                         "kvrail_9470=; kvrail_9470=",
+                                         "kvrail_9470=kvrail_0123",
+                                         "http://",
+                                         "[::1",
+                                         ":1",
+                                         "\xff\xfe"};
+    static const char *const methods[] = {"GET", "POST", "DELETE"};
+    char text[8192];
+    int used = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: localhost\r\n",
+                        methods[kvr_rng_below(&garbage->rng, 3)], some_path(garbage));
+
+    for (uint64_t i = kvr_rng_between(&garbage->rng, 1, 6); i > 0; i--) {
+        int filler = (int)kvr_rng_below(&garbage->rng, 600);
+
+        used += snprintf(text + used, sizeof(text) - (size_t)used, "%s: %s%0*d\r\n",
+                         names[kvr_rng_below(&garbage->rng, sizeof(names) / sizeof(names[0]))],
+                         values[kvr_rng_below(&garbage->rng, sizeof(values) / sizeof(values[0]))],
+                         filler, 7);
+    }
+    (void)snprintf(text + used, sizeof(text) - (size_t)used, "\r\n");
+    (void)garbage_send(garbage, text, strlen(text));
+    garbage_pause(2);
+}
+
 static void shape_parameters(struct garbage *garbage)
 {
     char text[1024];
@@ -111,7 +148,8 @@ static void shape_parameters(struct garbage *garbage)
                          : i % 3 == 1 ? "before"
                                       : "state",
                          (long long)garbage_number(garbage, 5));
-    (void)snprintf(text + used, sizeof(text) - (size_t)used, " HTTP/1.1\r\nHost: x\r\n\r\n");
+    (void)snprintf(text + used, sizeof(text) - (size_t)used,
+                   " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     (void)garbage_send(garbage, text, strlen(text));
     garbage_pause(2);
 }
@@ -124,7 +162,7 @@ static void post(struct garbage *garbage, uint64_t promised, const uint8_t *body
     char head[256];
 
     (void)snprintf(head, sizeof(head),
-                   "POST /ingest/v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: "
+                   "POST /ingest/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                    "application/x-protobuf\r\nContent-Length: %llu\r\n\r\n",
                    (unsigned long long)promised);
     if (garbage_send(garbage, head, strlen(head)) && garbage_send(garbage, body, count))
@@ -169,8 +207,9 @@ static void shape_report_length(struct garbage *garbage)
 
 static void shape_report_chunked(struct garbage *garbage)
 {
-    static const char head[] = "POST /ingest/v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: "
-                               "application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\r\n";
+    static const char head[] =
+        "POST /ingest/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+        "application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\r\n";
     static const char *const chunks[] = {"ffffffffffffffff\r\nabc", "-1\r\n",
                                          "5\r\nab\r\n0\r\n\r\n", "zz\r\n", "0\r\n\r\n"};
     const char *chunk = chunks[kvr_rng_below(&garbage->rng, 5)];
@@ -198,6 +237,7 @@ static const struct garbage_shape http_shapes[] = {
     {"method", shape_method},
     {"long-line", shape_long_line},
     {"headers", shape_headers},
+    {"credentials", shape_credentials},
     {"parameters", shape_parameters},
     {"report-noise", shape_report_noise},
     {"report-fields", shape_report_fields},
@@ -242,7 +282,7 @@ static void shape_header(struct garbage *garbage)
 
 static void shape_text(struct garbage *garbage)
 {
-    static const char text[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char text[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
     (void)garbage_send(garbage, text, sizeof(text) - 1);
     garbage_pause(5);

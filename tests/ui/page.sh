@@ -13,11 +13,12 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 command -v curl >/dev/null || { echo "page: skipped, there is no curl"; exit 77; }
 work=$(mktemp -d /tmp/kvrail-page-XXXXXX)
 passed=0 failed=0
-scheduler= player=
+scheduler= player= guarded=
 
 end() {
     [ -z "$player" ] || kill "$player" 2>/dev/null
     [ -z "$scheduler" ] || kill "$scheduler" 2>/dev/null
+    [ -z "$guarded" ] || kill "$guarded" 2>/dev/null
     wait
     rm -rf "$work"
 }
@@ -91,6 +92,23 @@ for script in hung many; do
     sh "$(dirname "$0")/drive.sh" "$browser" "http://$address/" "$(dirname "$0")/$script.js" >"$work/page" 2>&1
     shows "$script: "
 done
+
+# A second scheduler, which wants a token.
+token=$("$bin/kvrail" token eve read --append "$work/tokens")
+"$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/guarded.port" --state-dir "$work/guarded" \
+    --token-file "$work/tokens" 2>"$work/guarded.log" &
+guarded=$!
+tries=0
+until [ -s "$work/guarded.port" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 1200 ] || { echo "the scheduler does not start:"; cat "$work/guarded.log"; exit 1; }
+    sleep 0.05
+done
+guarded_address=127.0.0.1:$(cat "$work/guarded.port")
+sed "s/TOKEN/$token/" "$(dirname "$0")/sign_in.js" >"$work/sign_in.js"
+sh "$(dirname "$0")/drive.sh" "$browser" "http://$guarded_address/" "$work/sign_in.js" >"$work/page" 2>&1
+shows 'sign_in: You have signed out.'
+
 if [ -n "${KVRAIL_SCREENSHOTS:-}" ]; then
     mkdir -p "$KVRAIL_SCREENSHOTS"
     for page in "" "#state=failed&open=$id"; do
@@ -99,6 +117,7 @@ if [ -n "${KVRAIL_SCREENSHOTS:-}" ]; then
         browse --blink-settings=preferredColorScheme=0 \
             --screenshot="$KVRAIL_SCREENSHOTS/${name:-overview}-dark.png" "http://$address/$page" >/dev/null
     done
+    browse --screenshot="$KVRAIL_SCREENSHOTS/sign-in.png" "http://$guarded_address/" >/dev/null
 fi
 echo "page: $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

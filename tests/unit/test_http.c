@@ -19,6 +19,7 @@ struct port {
     struct http *http;
     struct fleet *fleet;
     struct metrics *metrics;
+    struct access *access;
     uint16_t port;
 };
 
@@ -29,6 +30,8 @@ static int setup(void **state)
 
     options.fleet = fixture->fleet = fleet_open();
     options.metrics = fixture->metrics = metrics_open();
+    assert_int_equal(access_open(&(struct access_options){0}, &fixture->access, NULL), KVR_OK);
+    options.access = fixture->access;
     assert_int_equal(http_start(&options, &fixture->http, &fixture->port, NULL), KVR_OK);
     *state = fixture;
     return 0;
@@ -41,6 +44,7 @@ static int teardown(void **state)
     http_stop(fixture->http);
     fleet_close(fixture->fleet);
     metrics_close(fixture->metrics);
+    access_close(fixture->access);
     free(fixture);
     return 0;
 }
@@ -100,7 +104,7 @@ static void ask(int client)
     struct pollfd readable = {.fd = client, .events = POLLIN};
     size_t bytes;
 
-    say(client, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    say(client, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_int_equal(poll(&readable, 1, PATIENCE_MS), 1);
     assert_true(listen_to(client, 100, &bytes));
     assert_true(bytes > 0);
@@ -109,7 +113,8 @@ static void ask(int client)
 /* The client's last bytes and its end come together; the port sees both. */
 static void http_hangs_up_with_its_client(void **state)
 {
-    static const char *const texts[] = {"GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"};
+    static const char *const texts[] = {"GET /metr",
+                                        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"};
 
     for (unsigned i = 0; i < 40; i++) {
         int client = connect_to(((struct port *)*state)->port);
@@ -173,10 +178,11 @@ static void http_bounds_a_host(void **state)
  * client tries again. */
 static void http_refuses_what_comes_after_the_writer(void **state)
 {
-    static const char *const texts[] = {
-        "POST /ingest/v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
-        "Content-Length: 4\r\n\r\n\n",
-        "POST /api/v1/requests/r/abandon HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\n"};
+    static const char *const texts[] = {"POST /ingest/v1/events HTTP/1.1\r\nHost: "
+                                        "localhost\r\nContent-Type: application/x-protobuf\r\n"
+                                        "Content-Length: 4\r\n\r\n\n",
+                                        "POST /api/v1/requests/r/abandon HTTP/1.1\r\nHost: "
+                                        "localhost\r\nContent-Length: 4\r\n\r\n\n"};
     struct fixture *fixture = *state;
     struct scheduler_options options = {
         .state_dir = fixture->folder, .retention = KVR_NEVER, .listen = {.host = "127.0.0.1"}};

@@ -15,6 +15,7 @@ const state = {
   filter: '', // '' or a state of the API; the page's address has it, and the open transfer
   open: null,
   failedSince: 0,
+  signedOut: true, // until the scheduler has said otherwise
   inProgress: false,
   listed: [], // the newest page
   kept: [], // after "Older": all rows from the newest to the oldest that were fetched
@@ -71,8 +72,62 @@ async function ask(path) {
   const signal = AbortSignal.timeout(PATIENCE_SECONDS * SECOND);
   const answer = await fetch(path, {headers: {Accept: 'application/json'}, cache: 'no-store', signal});
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.error ? body.error.message : `HTTP ${answer.status}`);
+  if (!answer.ok) throw failureOf(answer, body);
   return body;
+}
+
+function failureOf(answer, body) {
+  return Object.assign(new Error(body.error ? body.error.message : `HTTP ${answer.status}`),
+    {status: answer.status, code: body.error ? body.error.code : ''});
+}
+
+// ---- sign-in ----
+
+// The token is sent once. The cookie that answers is not for scripts; the browser sends it by itself.
+async function signIn(token) {
+  const answer = await fetch('/api/v1/session', {method: 'POST', cache: 'no-store',
+    headers: {Authorization: `Bearer ${token}`}});
+  const body = await answer.json();
+  if (!answer.ok) throw failureOf(answer, body);
+}
+
+async function signOut() {
+  await fetch('/api/v1/session', {method: 'DELETE', cache: 'no-store', headers: {'X-Kvrail-Request': '1'}});
+  showSignIn('You have signed out.');
+}
+
+function showSignIn(why) {
+  if (!$('sign-in').hidden && why === '') return;
+  state.signedOut = true;
+  $('data').hidden = $('sign-out').hidden = true;
+  setText($('who'), '');
+  setText($('sign-in-why'), why);
+  say('', 'not signed in');
+  if (!$('sign-in').hidden) return;
+  $('sign-in').hidden = false;
+  $('token').focus();
+}
+
+async function showData() {
+  const session = await ask('/api/v1/session');
+  state.signedOut = false;
+  $('sign-in').hidden = true;
+  $('data').hidden = false;
+  $('sign-out').hidden = session.via !== 'session';
+  setText($('who'), session.name ? `${session.name} may ${session.right === 'act' ? 'read and act' : 'read'}` : '');
+}
+
+async function trySignIn(event) {
+  event.preventDefault();
+  const token = $('token').value.trim();
+  $('token').value = '';
+  try {
+    await signIn(token);
+    await showData();
+    refresh();
+  } catch (error) {
+    showSignIn(error.message);
+  }
 }
 
 // ---- words and numbers ----
@@ -535,6 +590,7 @@ async function refresh() {
   state.inProgress = true;
   const filter = state.filter, askedAt = Date.now();
   try {
+    if (state.signedOut) await showData();
     const [summary, fleet, loaded] = await Promise.all([
       ask('/api/v1/summary'), ask('/api/v1/agents'), loadTransfers()]);
     if (filter !== state.filter) return; // another list was asked for meanwhile
@@ -549,6 +605,8 @@ async function refresh() {
     state.failedSince = 0;
     showStatus(summary, fleet.agents);
   } catch (error) {
+    if (error.status === 401) return showSignIn(state.signedOut ? '' : error.message);
+    if (error.status === 403) return say('bad', error.message);
     state.failedSince = state.failedSince || askedAt;
     say('bad', `no answer from the scheduler for ${wholeSeconds((Date.now() - state.failedSince) / 1000)}: ${error.message}`);
   } finally {
@@ -633,6 +691,8 @@ for (const button of document.querySelectorAll('[data-filter]')) {
   button.addEventListener('click', () => showOnly(button.dataset.filter, null));
 }
 $('pause').addEventListener('click', () => pause(!state.paused));
+$('sign-in').addEventListener('submit', trySignIn);
+$('sign-out').addEventListener('click', () => signOut().catch(() => {}));
 $('more').addEventListener('click', () => loadOlder().catch(() => {}));
 addEventListener('hashchange', () => { readAddress(); refresh(); });
 addEventListener('keydown', (event) => {
@@ -643,4 +703,4 @@ addEventListener('keydown', (event) => {
 document.addEventListener('visibilitychange', () => { if (!document.hidden && !state.paused) refresh(); });
 readAddress();
 refresh();
-setInterval(() => { if (!document.hidden && !state.paused) refresh(); }, SECOND);
+setInterval(() => { if (!document.hidden && !state.paused && $('sign-in').hidden) refresh(); }, SECOND);
