@@ -9,7 +9,7 @@ static void print_list(const char *program, const char *description,
 {
     printf("Usage: %s COMMAND [options]\n\n%s\n\nCommands:\n", program, description);
     for (; subcommands->name != NULL; subcommands++)
-        printf("  %-12s%s\n", subcommands->name, subcommands->summary);
+        printf("  %-14s%s\n", subcommands->name, subcommands->summary);
     printf("\n'%s COMMAND --help' explains a command.\n"
            "'%s --version' prints the version.\n\n"
            "Exit status: 0 when it did what it says, 1 when it failed, 2 for a command or\n"

@@ -2,7 +2,7 @@
 #
 #   An #include of ours that the layers do not allow:
 #     base ← tls ← {wire, kv, topology, trace} ← device ← fabric ← rail_group ← agent ← programs ← tools, tests.
-#     In common/tools each of bench, replay and sim is a layer of its own (tools/bench, …) beside the files
+#     In common/tools each of bench, certificates, replay and sim is a layer of its own (tools/bench, …) beside the files
 #     that they share (tools).
 #   A system header in a pure file that is not on a short list.
 #   An #include of a private header (x_state.h, x_parts.h) by a file that is not x*.c or x*.h beside it,
@@ -29,10 +29,11 @@ set(sees_decode-agent ${low} fabric device rail_group agent decode-agent)
 set(sees_scheduler base tls wire trace scheduler)
 set(sees_tools ${low} device fabric rail_group agent prefill-agent tools)
 set(sees_tools/bench ${low} device fabric rail_group client prefill-agent tools tools/bench)
+set(sees_tools/certificates base tools tools/certificates)
 set(sees_tools/replay base wire trace client tools tools/replay)
 set(sees_tools/sim ${low} device fabric rail_group ${programs} tools tools/sim)
 set(sees_tests ${low} device fabric rail_group agent client ${programs} tests
-    tools tools/bench tools/replay tools/sim)
+    tools tools/bench tools/certificates tools/replay tools/sim)
 
 # Files that decide: the machines of both agents, and what they are made of.
 set(pure_files "^((prefill|decode)-agent/|common/kv/|common/agent/core/|common/device/staging|common/fabric/device_path\\.|common/wire/(compat|frame|proof|secret|session)[._])")

@@ -12,6 +12,8 @@ int main(int argc, char **argv)
         {"abandon", "give up a published request that no target will fetch", tool_abandon_main},
         {"alive", "ask an agent whether it lives, for probes", tool_alive_main},
         {"bench", "measure how fast pages move", tool_bench_main},
+        {"certificates", "make the CA and the certificates of a small fleet",
+         tool_certificates_main},
         {"doctor", "check this host before production, with a remedy for each finding",
          tool_doctor_main},
         {"renew", "hold a published request for longer", tool_renew_main},

@@ -3,6 +3,7 @@
 #define KVR_TOOLS_TOOL_H
 
 int tool_alive_main(int argc, char **argv);
+int tool_certificates_main(int argc, char **argv);
 int tool_bench_main(int argc, char **argv);
 int tool_replay_main(int argc, char **argv);
 int tool_trace_main(int argc, char **argv);

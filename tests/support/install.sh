@@ -100,6 +100,7 @@ set_test() {
     program curl curl
     program sqlite3 sqlite3
     program git git
+    program openssl openssl
     program g++ g++
     optional gcc-11 gcc-11
     optional aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
