@@ -16,6 +16,7 @@ With them:
     upstream.py  one request to one server
     relay.py     one request of a client
     listener.py  clients' connections, and the end
+    secure.py    where it may listen, and its certificate
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from .client import log
 from .listener import Bounds, Listener, watch
 from .metrics import Metrics
 from .relay import Relay, Settings
+from .secure import Certificate, SecureError, check
 from .servers import Pool, Server, UrlError, parse_url
 from .upstream import Limits
 
@@ -88,6 +89,13 @@ def options(arguments: list[str]) -> argparse.Namespace:
         metavar="HOST:PORT",
         help="where clients connect (127.0.0.1:8000); port 0 takes a free one",
     )
+    add("--tls-certificate", default="", metavar="FILE", help="certificate for clients, in PEM")
+    add("--tls-key", default="", metavar="FILE", help="its key, in PEM")
+    add(
+        "--insecure",
+        action="store_true",
+        help="listen beyond this host although nothing is encrypted",
+    )
     add("--port-file", metavar="FILE", help="write the port there once clients can connect")
     add(
         "--attempts",
@@ -118,7 +126,16 @@ def options(arguments: list[str]) -> argparse.Namespace:
         help="of a request (64 MiB)",
     )
     add("--quiet", action="store_true", help="log warnings only, not each request")
-    return parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments)
+    try:
+        host = chosen.listen[0]
+        check(host, chosen.tls_certificate, chosen.tls_key, chosen.insecure)
+        chosen.certificate = None
+        if chosen.tls_certificate:
+            chosen.certificate = Certificate(chosen.tls_certificate, chosen.tls_key)
+    except SecureError as error:
+        parser.error(str(error))
+    return chosen
 
 
 def _raise_file_limit(clients: int) -> None:
@@ -144,7 +161,10 @@ async def run(chosen: argparse.Namespace) -> None:
     limits = Limits(chosen.connect_timeout, chosen.timeout)
     settings = Settings(chosen.attempts, chosen.require_prefill, limits)
     relay = Relay(prefill, decode, settings, Metrics())
-    listener = Listener(relay, Bounds(chosen.clients_max, chosen.body_max), chosen.timeout)
+    bounds = Bounds(chosen.clients_max, chosen.body_max)
+    certificate: Certificate | None = chosen.certificate
+    context = certificate.context if certificate else None
+    listener = Listener(relay, bounds, chosen.timeout, context)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -152,16 +172,23 @@ async def run(chosen: argparse.Namespace) -> None:
     port = await listener.start(host, port)
     if chosen.port_file:
         _write_port(chosen.port_file, port)
-    log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    scheme = "https" if certificate else "http"
+    log.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
+    if chosen.insecure:
+        log.warning("--insecure: prompts and answers cross the network as plain text")
     of_health = Limits(chosen.connect_timeout, chosen.health_timeout)
-    watching = asyncio.ensure_future(watch((prefill, decode), of_health, chosen.health_interval))
+    watching = [asyncio.ensure_future(watch((prefill, decode), of_health, chosen.health_interval))]
+    if certificate:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.renew)
+        watching.append(asyncio.ensure_future(certificate.watch()))
     await ended.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().remove_signal_handler(number)  # a second one ends at once
     await listener.end(chosen.grace)
-    watching.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watching
+    for each in watching:
+        each.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await each
 
 
 def main(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import uuid
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ __all__ = ["Bounds", "Listener", "watch"]
 
 HEALTH_BYTES_MAX = 65536
 LINGER_SECONDS = 2.0
+HANDSHAKE_SECONDS = 10.0
 # Of a request that could not be read: the answer goes to something that has these.
 UNREAD = RequestHead("GET", "/", 1, (("connection", "close"),))
 
@@ -32,7 +34,11 @@ class Bounds:
 
 
 class Listener:
-    def __init__(self, relay: Relay, bounds: Bounds, silence: float) -> None:
+    def __init__(
+        self, relay: Relay, bounds: Bounds, silence: float, context: ssl.SSLContext | None = None
+    ) -> None:
+        """With `context` clients speak TLS."""
+        self._context = context
         self._relay, self._bounds, self._silence = relay, bounds, silence
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: set[asyncio.Task[None]] = set()
@@ -40,7 +46,10 @@ class Listener:
 
     async def start(self, host: str, port: int) -> int:
         """The port that was bound."""
-        self._server = await asyncio.start_server(self._accepted, host, port, backlog=1024)
+        more = {"ssl": self._context, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
+        self._server = await asyncio.start_server(
+            self._accepted, host, port, backlog=1024, **(more if self._context else {})
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def end(self, grace: float) -> None:

@@ -127,6 +127,10 @@ class Stream:
 
         timer = asyncio.get_running_loop().call_later(seconds, self.abort)
         try:
+            if not self._writer.can_write_eof():  # TLS ends both directions at once
+                self._writer.close()
+                await self._writer.wait_closed()
+                return
             self._writer.write_eof()
             while await self._reader.read(READ_BYTES):
                 pass
