@@ -15,11 +15,14 @@
 
 #include "base/limits.h"
 #include "base/option_value.h"
+#include "tools/bench/bench_certificates.h"
 #include "tools/bench/bench_child.h"
 
-#define ARGUMENTS_MAX  (24 + 2 * KVR_RAILS_MAX + KVR_OPTION_LIST_MAX)
+#define ARGUMENTS_MAX  (28 + 2 * KVR_RAILS_MAX + KVR_OPTION_LIST_MAX)
 #define START_TRIES    1000 /* of 10 ms */
 #define LOG_TAIL_BYTES 2000
+#define PREFILL_NAME   "bench-prefill"
+#define DECODE_NAME    "bench-decode"
 
 struct arguments {
     char *list[ARGUMENTS_MAX + 1];
@@ -48,12 +51,31 @@ static void add_rows(struct arguments *arguments, const struct kvr_option_table 
             kvr_option_value_print(&table->rows[i], values, text, sizeof(text)));
 }
 
+static bool is_tls(const char *item)
+{
+    return strncmp(item, "tls=", 4) == 0;
+}
+
+/* Certificates are no option of the agents by themselves: the benchmark makes them. */
+static bool tls_of(const struct bench_options *options, const struct kvr_option_list *others)
+{
+    bool tls = options->tls;
+
+    for (uint32_t i = 0; others != NULL && i < others->count; i++) {
+        if (is_tls(others->items[i]))
+            tls = strcmp(others->items[i], "tls=yes") == 0;
+    }
+    return tls;
+}
+
 /* The last of one name counts. */
 static void add_others(struct arguments *arguments, const struct kvr_option_list *others)
 {
     for (uint32_t i = 0; others != NULL && i < others->count; i++) {
         char *text = arguments->text[arguments->count];
 
+        if (is_tls(others->items[i]))
+            continue;
         snprintf(text, sizeof(arguments->text[0]), "--%s", others->items[i]);
         arguments->list[arguments->count++] = text;
     }
@@ -196,13 +218,23 @@ static bool await(const char *path, pid_t pid)
     return false;
 }
 
-/* A rail or a listener that is not on loopback is the benchmark's own all the same. */
-static void add_insecure(struct arguments *arguments, const struct bench_rails *rails)
+static void add_identity(struct arguments *arguments, const struct bench_agents *agents, bool tls,
+                         const char *name)
 {
     static char insecure[] = "--insecure";
+    char path[BENCH_PATH_BYTES + 32];
 
-    if (rails->target_space >= 0)
+    add(arguments, "name", name);
+    if (!tls) {
         arguments->list[arguments->count++] = insecure;
+        return;
+    }
+    snprintf(path, sizeof(path), "%s/%s.pem", agents->directory, name);
+    add(arguments, "tls-certificate", path);
+    snprintf(path, sizeof(path), "%s/%s-key.pem", agents->directory, name);
+    add(arguments, "tls-key", path);
+    snprintf(path, sizeof(path), "%s/ca.pem", agents->directory);
+    add(arguments, "tls-ca", path);
 }
 
 static bool start_source(struct bench_agents *agents, const struct bench_options *options,
@@ -215,13 +247,12 @@ static bool start_source(struct bench_agents *agents, const struct bench_options
 
     snprintf(port_file, sizeof(port_file), "%s/port", agents->directory);
     arguments.count = 1;
-    add(&arguments, "name", "bench-prefill");
+    add_identity(&arguments, agents, tls_of(options, others), PREFILL_NAME);
     add(&arguments, "engine-socket", agents->source_socket);
     snprintf(listen, sizeof(listen), "%s:0", rails->control);
     add(&arguments, "listen", listen);
     add(&arguments, "port-file", port_file);
     add_shared(&arguments, agents, options, rails->source, rails->source_count);
-    add_insecure(&arguments, rails);
     add_others(&arguments, others);
     agents->source = launch(agents, "prefill-agent", &arguments, NULL);
     if (agents->source == 0 || !await(agents->source_socket, agents->source) ||
@@ -241,11 +272,10 @@ static bool start_target(struct bench_agents *agents, const struct bench_options
 {
     static struct arguments arguments;
     arguments.count = 1;
-    add(&arguments, "name", "bench-decode");
+    add_identity(&arguments, agents, tls_of(options, others), DECODE_NAME);
     add(&arguments, "engine-socket", agents->target_socket);
     add_rows(&arguments, &kvr_copying_options, &options->copying);
     add_shared(&arguments, agents, options, rails->target, rails->target_count);
-    add_insecure(&arguments, rails);
     add_others(&arguments, others);
     agents->target = launch(agents, "decode-agent", &arguments, rails);
     return (agents->target != 0 && await(agents->target_socket, agents->target)) ||
@@ -282,6 +312,8 @@ bool bench_agents_start(struct bench_agents *agents, const struct bench_options 
     snprintf(agents->target_socket, sizeof(agents->target_socket), "%s/decode.sock",
              agents->directory);
     return (!options->stamps || stamps_make(agents)) &&
+           (!tls_of(options, others) ||
+            bench_certificates_make(agents->directory, PREFILL_NAME, DECODE_NAME)) &&
            start_source(agents, options, rails, others) &&
            start_target(agents, options, rails, others);
 }

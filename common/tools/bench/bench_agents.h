@@ -19,7 +19,8 @@ struct bench_agents {
     struct kvr_stamps *stamps; /* of both, where they were asked for; or NULL */
 };
 
-/* others: NAME=VALUE, which both agents take instead of the same options; or NULL. False: said on
+/* others: NAME=VALUE, which both agents take instead of the same options, and tls=yes or tls=no
+ * instead of the option `tls`; or NULL. False: said on
  * stderr, with the end of the agent's own log. */
 bool bench_agents_start(struct bench_agents *agents, const struct bench_options *options,
                         const struct bench_rails *rails, const struct kvr_option_list *others);

@@ -64,6 +64,7 @@ static const struct kvr_option options[] = {
      KVR_OPTION_DURATION(OPTIONS, rest),
      .help = "Before the first transfer, and before each of those it is compared with: all threads "
              "sleep then."},
+    BENCH_OPTION_TLS(OPTIONS),
     BENCH_OPTION_JSON(OPTIONS),
 };
 
@@ -128,6 +129,7 @@ static bool start(struct beside *beside)
 
     bench_options_init(&agents);
     agents.copying.local_copy_threads = 1;
+    agents.tls = beside->options.tls;
     agents.posting.warm_up = strcmp(beside->options.warm_up, "yes") == 0;
     agents.posting.window_bytes = beside->options.window_bytes;
     beside->generation = what.generation = kvr_clock_wall();

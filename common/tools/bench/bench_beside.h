@@ -13,7 +13,7 @@ struct bench_beside_options {
     struct kvr_option_list agents;
     uint64_t page_bytes, huge_bytes, rounds, window_bytes;
     kvr_ns rest;
-    bool at_once;
+    bool at_once, tls;
 };
 
 /* Medians, in microseconds. */

@@ -26,6 +26,13 @@
         .name = "rounds", .section = "measuring", .fallback = (fallback_), .min = 1,               \
         .max = (max_), KVR_OPTION_COUNT(type_, rounds), .help = (help_)                            \
     }
+/* --tls, in the struct's `tls`. */
+#define BENCH_OPTION_TLS(type_)                                                                    \
+    {                                                                                              \
+        .name = "tls", .section = "agents", .fallback = "no", KVR_OPTION_BOOL(type_, tls),         \
+        .help = "The agents get certificates, of a CA made for this run; --no-tls starts them "    \
+                "with --insecure. No page passes TLS either way, and the raw loops have none."     \
+    }
 /* --json, in the struct's `json`. */
 #define BENCH_OPTION_JSON(type_)                                                                   \
     {                                                                                              \

@@ -100,7 +100,8 @@ static const struct kvr_option options[] = {
      .value = "NAME=VALUE",
      KVR_OPTION_LIST(OPTIONS, against),
      .help = "A second pair of agents with this option of theirs, and an engine at each, has turns "
-             "too: what the option is worth. Repeat it for several options."},
+             "too: what the option is worth. Repeat it for several options. tls=no compares agents "
+             "with certificates and without."},
     {.name = "seconds",
      .value = "S",
      .fallback = "1",
@@ -115,6 +116,7 @@ static const struct kvr_option options[] = {
      .value = "NAME",
      KVR_OPTION_STRING(OPTIONS, raw_congestion),
      .help = "--tcp-congestion of the raw loops; without it that of the agents."},
+    BENCH_OPTION_TLS(OPTIONS),
     BENCH_OPTION_JSON(OPTIONS),
 };
 

@@ -27,6 +27,7 @@ struct bench_options {
     struct kvr_copying_config copying;
     struct kvr_option_list against; /* NAME=VALUE, of a second pair of agents; or none */
     char device[16];                /* where the pages lie */
+    bool tls;                       /* the agents get certificates; else --insecure */
     bool stamps;                    /* they note when layers pass */
     char json[4096];
 };

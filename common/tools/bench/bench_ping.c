@@ -22,6 +22,7 @@ static const struct kvr_option options[] = {
      .max = 100000,
      KVR_OPTION_COUNT(OPTIONS, pings),
      .help = "Of each way and each manner of waiting, a pause between two."},
+    BENCH_OPTION_TLS(OPTIONS),
     BENCH_OPTION_JSON(OPTIONS),
 };
 
@@ -100,8 +101,8 @@ static json_t *way_json(const struct ping_account *way, const struct ping_accoun
 
 static json_t *figures_json(const struct ping_options *chosen, const struct figures *figures)
 {
-    json_t *report = json_pack("{s:s, s:I}", "provider", chosen->provider, "page_bytes",
-                               (json_int_t)chosen->page_bytes);
+    json_t *report = json_pack("{s:s, s:I, s:b}", "provider", chosen->provider, "page_bytes",
+                               (json_int_t)chosen->page_bytes, "tls", chosen->tls);
 
     for (int way = 0; way < WAYS; way++)
         json_object_set_new(report, names[way],

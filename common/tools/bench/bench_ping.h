@@ -13,6 +13,7 @@
 struct ping_options {
     char provider[16];
     uint64_t page_bytes, pings;
+    bool tls;
     char json[4096];
 };
 

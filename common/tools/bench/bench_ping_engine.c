@@ -208,6 +208,7 @@ bool ping_engines(const struct ping_options *options, bool spin, struct ping_sam
     agents.posting.spin = spin ? KVR_MS : 0;
     agents.copying.local_copy_threads = 1;
     agents.stamps = true;
+    agents.tls = options->tls;
     memcpy(agents.provider, options->provider, sizeof(agents.provider));
     bench_rails_loopback(&rails, options->provider, 0, 0);
     good = bench_agents_start(&engines.agents, &agents, &rails, &patient) && attach(&engines, 0) &&

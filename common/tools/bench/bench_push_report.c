@@ -272,14 +272,15 @@ static void add_setting(const struct push_figures *figures, const struct bench_o
 
     waiting_text(figures, options, waiting);
     setting = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:s, s:s, s:s, s:o, s:I, s:o}", "provider",
-        options->provider, "device", options->device, "rails", (json_int_t)options->rails,
-        "page_bytes", (json_int_t)options->page_bytes, "pages", (json_int_t)options->pages,
-        "layers", (json_int_t)options->layers, "fetches", (json_int_t)options->fetches,
-        "contiguous", options->contiguous, "seconds", (double)options->duration / (double)KVR_S,
-        "waiting", waiting, "tcp_congestion", options->posting.tcp_congestion, "raw_tcp_congestion",
-        options->raw_congestion, "raw", shape_json(&shapes[PUSH_RAW]), "pages_checked",
-        (json_int_t)figures->pages_checked, "machine", machine_json(figures));
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:s, s:s, s:s, s:o, s:I, s:b, s:o}",
+        "provider", options->provider, "device", options->device, "rails",
+        (json_int_t)options->rails, "page_bytes", (json_int_t)options->page_bytes, "pages",
+        (json_int_t)options->pages, "layers", (json_int_t)options->layers, "fetches",
+        (json_int_t)options->fetches, "contiguous", options->contiguous, "seconds",
+        (double)options->duration / (double)KVR_S, "waiting", waiting, "tcp_congestion",
+        options->posting.tcp_congestion, "raw_tcp_congestion", options->raw_congestion, "raw",
+        shape_json(&shapes[PUSH_RAW]), "pages_checked", (json_int_t)figures->pages_checked, "tls",
+        options->tls, "machine", machine_json(figures));
     json_object_update(report, setting);
     json_decref(setting);
     if (has(figures, PUSH_SAME)) {
