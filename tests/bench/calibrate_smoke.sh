@@ -12,7 +12,7 @@ agent() {
     name=$1
     shift
     start "$name" "$bin/prefill-agent" --name "$name" --engine-socket "$work/$name.sock" \
-        --listen 127.0.0.1:0 --provider tcp --state-dir "$work/state" "$@"
+        --listen 127.0.0.1:0 --provider tcp --insecure --state-dir "$work/state" "$@"
 }
 
 status=0

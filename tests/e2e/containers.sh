@@ -23,7 +23,8 @@ start_agent_p() {
     rm -f "$work/pod-p/port" "$work/prefill.log"
     # shellcheck disable=SC2046 # a list of options
     in_pod pod-p prefill "$bin/prefill-agent" --name p --run-dir /mnt/agent --heartbeat $heartbeat \
-        --listen "${source_agent:-127.0.0.1:0}" --port-file /mnt/port --provider "$provider" $(default_rails)
+        --listen "${source_agent:-127.0.0.1:0}" --port-file /mnt/port --provider "$provider" $(default_rails) \
+        $(credentials prefill p)
     prefill=$inner prefill_outside=$started
     await prefill "$work/pod-p/port"
     await_ready prefill
@@ -33,7 +34,7 @@ start_agent_d() {
     rm -f "$work/decode.log"
     # shellcheck disable=SC2046
     in_pod pod-d decode "$bin/decode-agent" --name d --run-dir /mnt/agent --heartbeat $heartbeat \
-        --provider "$provider" $(default_rails)
+        --provider "$provider" $(default_rails) $(credentials decode d)
     decode=$inner decode_outside=$started
     await_ready decode
 }

@@ -18,7 +18,7 @@ agent() {
     name=$1
     shift
     start "$name" "$bin/prefill-agent" --name "$name" --engine-socket "$work/$name.sock" \
-        --listen 127.0.0.1:0 --provider tcp "$@"
+        --listen 127.0.0.1:0 --provider tcp --insecure "$@"
     await "$name" "$work/$name.sock"
 }
 
@@ -35,7 +35,7 @@ grep -q 'runs on any core: no card says where it lies' "$work/loopback.log" ||
     fail "the log does not place loopback"
 card=$(ip -4 -o address show scope global up 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
 if [ -n "$card" ]; then
-    agent card --rail "$card" --insecure
+    agent card --rail "$card"
     grep -q 'runs on [0-9]* cores near its cards' "$work/card.log" ||
         fail "a card does not say where it lies"
 fi
@@ -43,18 +43,18 @@ fi
 # Of tcp every card is a word; without it the rail is loopback.
 grep -q 'rail 0: 127.0.0.1 over' "$work/loopback.log" || fail "the default of tcp is not loopback"
 if [ -n "$card" ]; then
-    agent every --rail all --insecure
+    agent every --rail all
     grep -qF "$card" "$work/every.log" || fail "--rail all leaves $card out: $(cat "$work/every.log")"
 fi
 start one "$bin/prefill-agent" --name one --engine-socket "$work/one.sock" --listen 127.0.0.1:0 \
-    --provider local --rail all
+    --provider local --rail all --insecure
 await one "$work/one.sock"
 
 # Ends at once with that status and sentence. A bad option is status 2, so that it is not tried again.
 refused() {
     expected=$1 sentence=$2 status=0
     shift 2
-    timeout 20 "$bin/prefill-agent" --name x --engine-socket "$work/x.sock" "$@" 2>"$work/refused" || status=$?
+    timeout 20 "$bin/prefill-agent" --name x --engine-socket "$work/x.sock" --insecure "$@" 2>"$work/refused" || status=$?
     [ $status = "$expected" ] || fail "$* ended in $status"
     grep -q -- "$sentence" "$work/refused" || fail "$*: $(cat "$work/refused")"
 }

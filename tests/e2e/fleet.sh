@@ -19,7 +19,7 @@ prefill() {
     # shellcheck disable=SC2086 # a list of options
     start "$agent" "$bin/prefill-agent" --name "$agent" --engine-socket "$work/$agent.sock" \
         --listen "${host:-127.0.0.1}:0" --port-file "$work/$agent.port" --provider "$provider" \
-        $(rails "$@")
+        $(credentials prefill "$agent") $(rails "$@")
     eval "pid_$agent=$started"
     await "$agent" "$work/$agent.port"
     await "$agent" "$work/$agent.sock"
@@ -32,7 +32,7 @@ decode() {
     shift
     # shellcheck disable=SC2086
     start "$agent" "$bin/decode-agent" --name "$agent" --engine-socket "$work/$agent.sock" \
-        --provider "$provider" $(rails "$@")
+        --provider "$provider" $(credentials decode "$agent") $(rails "$@")
     eval "pid_$agent=$started"
     await "$agent" "$work/$agent.sock"
 }

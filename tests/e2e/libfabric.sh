@@ -38,8 +38,8 @@ refused() {
     folder=$1
     shift
     status=0
-    timeout 20 "$bin/decode-agent" --name x --engine-socket "$work/x.sock" --provider tcp --libfabric "$folder" \
-        >"$work/out" 2>&1 </dev/null || status=$?
+    timeout 20 "$bin/decode-agent" --name x --engine-socket "$work/x.sock" --provider tcp --insecure \
+        --libfabric "$folder" >"$work/out" 2>&1 </dev/null || status=$?
     [ "$status" != 0 ] && [ "$status" -lt 100 ] || fail "--libfabric $folder: exit $status: $(cat "$work/out")"
     "$bin/kvrail" topo --libfabric "$folder" >"$work/topo"
     for word in "$@"; do
@@ -77,7 +77,7 @@ fi
 
 # Provider local has no use for libfabric: a wrong folder is not even looked at.
 start local "$bin/decode-agent" --name local-0 --engine-socket "$work/local.sock" --provider local \
-    --scheduler "$scheduler" --libfabric "$work/empty"
+    $(credentials decode local-0) --scheduler "$scheduler" --libfabric "$work/empty"
 await local "$work/local.sock"
 if grep -q libfabric "$work/local.log"; then fail "an agent over local loads libfabric"; fi
 echo "e2e.libfabric: passed"

@@ -35,7 +35,8 @@ grep -q '"choice": "direct"' "$work/why" || fail "no fragments in $(cat "$work/w
 
 # Every other source rank at another agent, as on another host.
 # shellcheck disable=SC2046
-start second "$bin/prefill-agent" --name prefill-1 --engine-socket "$work/second.sock" \
+start second "$bin/prefill-agent" --name prefill-1 $(credentials prefill prefill-1) \
+    --engine-socket "$work/second.sock" \
     --listen 127.0.0.1:0 --port-file "$work/second.port" --provider "$provider" $(default_rails) \
     --scheduler "$scheduler" --state-dir "$work/second"
 await second "$work/second.port"

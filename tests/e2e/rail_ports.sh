@@ -92,7 +92,7 @@ refused() {
     shift 2
     status=0
     # shellcheck disable=SC2086 # a list of options
-    timeout 20 "$bin/decode-agent" --name refused --engine-socket "$work/refused.sock" "$@" \
+    timeout 20 "$bin/decode-agent" --name refused --engine-socket "$work/refused.sock" --insecure "$@" \
         ${rails:---rail 127.0.0.1 --rail 127.0.0.2} >"$work/out" 2>&1 </dev/null || status=$?
     [ "$status" = "$wanted" ] || fail "$*: exit $status, not $wanted: $(cat "$work/out")"
     grep -qF -- "$word" "$work/out" || fail "$*: '$word' is not in: $(cat "$work/out")"
@@ -111,7 +111,7 @@ in_range "$decode_pid" 1 none
 refused 1 'has no free port: 2 taken by others' --rail-ports "$first-$last"
 # Where no rail listens, the range has no meaning.
 status=0
-timeout 2 "$bin/decode-agent" --name beside --engine-socket "$work/beside.sock" --provider local \
+timeout 2 "$bin/decode-agent" --name beside --engine-socket "$work/beside.sock" --provider local --insecure \
     --rail-ports "$first-$first" >"$work/out" 2>&1 </dev/null || status=$?
 [ "$status" = 0 ] || [ "$status" = 124 ] || fail "local with --rail-ports ended in $status: $(cat "$work/out")"
 echo "e2e.rail_ports: passed"

@@ -42,9 +42,10 @@ drain-timeout = 20s
 log-level = $1
 END
     rm -f "$work/port"
+    # shellcheck disable=SC2046 # options
     start prefill env -u RUNTIME_DIRECTORY XDG_RUNTIME_DIR="$work" "$bin/prefill-agent" --name p0 \
         --listen 127.0.0.1:0 --port-file "$work/port" --config "$work/prefill.ini" \
-        --log-file "$work/p0.log" --scheduler "$scheduler"
+        --log-file "$work/p0.log" --scheduler "$scheduler" $(credentials prefill p0)
     prefill_pid=$started
     await prefill "$work/port"
 }
@@ -79,11 +80,11 @@ echo 'heartbeat = soon' >>"$work/prefill.ini"
 kill -HUP "$prefill_pid"
 await_line "$work/p0.log" "all options stay as they were"
 
-start other "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/other.port" \
+start other "$bin/kvrail-scheduler" --insecure --listen 127.0.0.1:0 --port-file "$work/other.port" \
     --state-dir "$work/other" --log-file "$work/s.log"
 await other "$work/other.port"
 status=0
-timeout 20 "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --state-dir "$work/other" \
+timeout 20 "$bin/kvrail-scheduler" --insecure --listen 127.0.0.1:0 --state-dir "$work/other" \
     >"$work/second" 2>&1 || status=$?
 [ "$status" = 1 ] && grep -q "state-dir .* is in use by process $started:" "$work/second" ||
     fail "a second scheduler on one folder ended with $status: $(cat "$work/second")"
@@ -143,12 +144,12 @@ source_agent=
 mkfifo "$work/lifeline"
 status=0
 "$bin/prefill-agent" --name p0 --run-dir "$work" --listen 127.0.0.1:0 --lifeline "$work/lifeline" \
-    >"$work/unheld" 2>&1 || status=$?
+    --insecure >"$work/unheld" 2>&1 || status=$?
 [ $status = 1 ] && grep -q 'no process holds --lifeline' "$work/unheld" ||
     fail "an agent with a pipe without a holder ended with $status: $(cat "$work/unheld")"
 status=0
 "$bin/prefill-agent" --name p0 --run-dir "$work" --listen 127.0.0.1:0 --lifeline "$work/unheld" \
-    >"$work/no_pipe" 2>&1 || status=$?
+    --insecure >"$work/no_pipe" 2>&1 || status=$?
 [ $status = 2 ] && grep -q 'is no named pipe' "$work/no_pipe" ||
     fail "an agent with a file as pipe ended with $status: $(cat "$work/no_pipe")"
 sleep 600 1<>"$work/lifeline" &
@@ -158,7 +159,7 @@ last_holder=$!
 started_pids="$started_pids $first_holder $last_holder"
 rm -f "$work/p0.log" "$work/port"
 start prefill "$bin/prefill-agent" --name p0 --run-dir "$work/kvrail" --listen 127.0.0.1:0 \
-    --port-file "$work/port" --log-file "$work/p0.log" --lifeline "$work/lifeline"
+    --port-file "$work/port" --log-file "$work/p0.log" --lifeline "$work/lifeline" --insecure
 prefill_pid=$started
 await prefill "$work/port"
 kill -9 "$first_holder"

@@ -26,7 +26,7 @@ skip() { skipped=$((skipped + 1)); echo "skipped: $*"; }
 # start [option…]: sets $scheduler and $base
 start() {
     rm -f "$work/port"
-    "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/port" --state-dir "$work/state" \
+    "$bin/kvrail-scheduler" --insecure --listen 127.0.0.1:0 --port-file "$work/port" --state-dir "$work/state" \
         "$@" 2>>"$work/log" &
     scheduler=$!
     tries=0

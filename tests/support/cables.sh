@@ -94,14 +94,16 @@ rails_of() {
 # Both agents, each in its namespace; engines reach them by their sockets.
 # shellcheck disable=SC2046,SC2086 # lists of options
 start_cabled_agents() {
-    start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 --insecure \
+    start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 \
+        $(credentials prefill prefill-0) \
         --engine-socket "$work/source.sock" --listen 10.78.9.1:0 --port-file "$work/prefill.port" \
         $(rails_of 1) --heartbeat "${heartbeat:-300ms}" --quiet 300ms ${prefill_options:-}
     prefill_pid=$started
     await prefill "$work/prefill.port"
     await prefill "$work/source.sock"
     source_agent=10.78.9.1:$(cat "$work/prefill.port")
-    start decode ip netns exec "$target_space" "$bin/decode-agent" --name decode-0 --insecure \
+    start decode ip netns exec "$target_space" "$bin/decode-agent" --name decode-0 \
+        $(credentials decode decode-0) \
         --engine-socket "$work/target.sock" $(rails_of 2) --heartbeat "${heartbeat:-300ms}" --quiet 300ms \
         ${decode_options:-}
     decode_pid=$started

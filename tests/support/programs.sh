@@ -13,6 +13,11 @@ provider=${provider:-tcp}
 # Every time limit here is multiplied by it; where a sanitizer is, so are the agents' times.
 patience=${KVRAIL_PATIENCE:-$((${KVRAIL_TIME_SCALE:-100} / 100))}
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvrail-test.XXXXXX")
+# Certificates of this test's own CA; in memory where there is some, because each file is synced.
+tls=$work/tls
+[ ! -w /dev/shm ] || tls=/dev/shm/${work##*/}
+# A test that speaks the protocol itself, as plain text, sets it to no.
+secure=${KVRAIL_TEST_SECURE:-no}
 started_pids=
 
 # wait_for SECONDS COMMAND…: until the command succeeds; false if it has not after that long, which is
@@ -96,7 +101,7 @@ stop_programs() {
         ! ours "$pid" || kill -9 "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
-    rm -rf "$work"
+    rm -rf "$work" "$tls"
 }
 trap stop_programs EXIT
 trap 'exit 130' INT
@@ -119,6 +124,28 @@ await() {
 
 has_made() {
     [ -s "$1" ] || [ -S "$1" ] || not is_running "$started"
+}
+
+# credentials ROLE NAME: the options by which a program of that role and name proves its identity.
+credentials() {
+    if [ "$secure" = no ]; then
+        echo "--insecure"
+        return
+    fi
+    [ -e "$tls/$2.pem" ] || make_certificate "$@"
+    echo "--tls-certificate $tls/$2.pem --tls-key $tls/$2-key.pem --tls-ca $tls/ca.pem"
+}
+
+# Those that most tests use are made together.
+make_certificate() {
+    if [ ! -e "$tls/ca.pem" ]; then
+        "$bin/kvrail" certificates init "$tls" >>"$work/certificates.log" 2>&1 || fail "no CA was made"
+        "$bin/kvrail" certificates issue "$tls" prefill prefill-0 decode decode-0 scheduler scheduler \
+            client tests --host 127.0.0.1 --host localhost >>"$work/certificates.log" 2>&1 ||
+            fail "no certificates were made"
+    fi
+    [ -e "$tls/$2.pem" ] || "$bin/kvrail" certificates issue "$tls" "$1" "$2" --host 127.0.0.1 \
+        >>"$work/certificates.log" 2>&1 || fail "no certificate was made for $2"
 }
 
 # The rails of the provider under test; some tests put their own in $rails, or for one side in
@@ -149,7 +176,7 @@ has_moved() {
 start_scheduler() {
     need kvrail-scheduler
     rm -f "$work/scheduler.port"
-    start scheduler "$bin/kvrail-scheduler" --listen "${scheduler:-127.0.0.1:0}" \
+    start scheduler "$bin/kvrail-scheduler" --insecure --listen "${scheduler:-127.0.0.1:0}" \
         --port-file "$work/scheduler.port" --state-dir "$work/scheduler"
     scheduler_pid=$started
     await scheduler "$work/scheduler.port"
@@ -161,8 +188,8 @@ start_prefill() {
     need prefill-agent
     rm -f "$work/prefill.port" "$work/source.sock"
     # shellcheck disable=SC2046,SC2086 # a list of options
-    start prefill "$bin/prefill-agent" --name prefill-0 --engine-socket "$work/source.sock" \
-        --listen "${source_agent:-127.0.0.1:0}" --port-file "$work/prefill.port" \
+    start prefill "$bin/prefill-agent" --name prefill-0 $(credentials prefill prefill-0) \
+        --engine-socket "$work/source.sock" --listen "${source_agent:-127.0.0.1:0}" --port-file "$work/prefill.port" \
         --provider "$provider" ${prefill_rails:-${rails:-$(default_rails)}} \
         --scheduler "$scheduler" --state-dir "$work/prefill" ${prefill_options:-}
     prefill_pid=$started
@@ -175,8 +202,8 @@ start_decode() {
     need decode-agent
     rm -f "$work/target.sock"
     # shellcheck disable=SC2046,SC2086
-    start decode "$bin/decode-agent" --name decode-0 --engine-socket "$work/target.sock" \
-        --provider "$provider" ${decode_rails:-${rails:-$(default_rails)}} \
+    start decode "$bin/decode-agent" --name decode-0 $(credentials decode decode-0) \
+        --engine-socket "$work/target.sock" --provider "$provider" ${decode_rails:-${rails:-$(default_rails)}} \
         --scheduler "$scheduler" --state-dir "$work/decode" ${decode_options:-}
     decode_pid=$started
     await decode "$work/target.sock"

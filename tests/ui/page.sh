@@ -42,7 +42,7 @@ shows() {
     fi
 }
 
-"$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/port" --state-dir "$work/state" \
+"$bin/kvrail-scheduler" --insecure --listen 127.0.0.1:0 --port-file "$work/port" --state-dir "$work/state" \
     2>"$work/log" &
 scheduler=$!
 tries=0
