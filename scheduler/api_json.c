@@ -256,7 +256,7 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
                             json_count(facts->counters[i]));
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, "
-        "s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:b}",
         "name", agent->row.name, "role", facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode",
         "state", agent_state_name(agent->state), "boot", json_id(agent->row.boot), "version",
         json_text(facts->version), "host", json_text(facts->host), "pid", (json_int_t)facts->pid,
@@ -265,5 +265,6 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
         json_seconds(now_ns > agent->row.seen_ns ? now_ns - agent->row.seen_ns : 0),
         "transfers_live", (json_int_t)facts->transfers_live, "peers_up",
         (json_int_t)facts->peers_up, "events_dropped", json_count(agent->row.dropped), "counters",
-        counters, "rails", rails, "engines", engines, "peers_warm", peers_warm_json(facts));
+        counters, "rails", rails, "engines", engines, "peers_warm", peers_warm_json(facts),
+        "insecure", !facts->secure);
 }

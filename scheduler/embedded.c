@@ -40,6 +40,7 @@ EMBED(migration_8, SCHEDULER_SOURCE_DIR "/migrations/0008_limits.sql");
 EMBED(migration_9, SCHEDULER_SOURCE_DIR "/migrations/0009_warm.sql");
 EMBED(migration_10, SCHEDULER_SOURCE_DIR "/migrations/0010_pruning.sql");
 EMBED(migration_11, SCHEDULER_SOURCE_DIR "/migrations/0011_audit.sql");
+EMBED(migration_12, SCHEDULER_SOURCE_DIR "/migrations/0012_secure.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -53,5 +54,6 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0009_warm.sql", "0009_warm.sql", "application/sql", migration_9),
     EMBEDDED("0010_pruning.sql", "0010_pruning.sql", "application/sql", migration_10),
     EMBEDDED("0011_audit.sql", "0011_audit.sql", "application/sql", migration_11),
+    EMBEDDED("0012_secure.sql", "0012_secure.sql", "application/sql", migration_12),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);

@@ -173,6 +173,15 @@ static void write_dropped(void *self, const struct agent_view *agent)
     fprintf(series->out, "} %" PRIu64 "\n", agent->row.dropped);
 }
 
+static void write_insecure(void *self, const struct agent_view *agent)
+{
+    struct agent_series *series = self;
+
+    fputs("kvrail_agent_insecure{", series->out);
+    write_label(series->out, "agent", agent->row.name);
+    fprintf(series->out, "} %d\n", agent->facts->secure ? 0 : 1);
+}
+
 static void write_registered(void *self, const struct agent_view *agent)
 {
     struct agent_series *series = self;
@@ -261,6 +270,9 @@ static void write_agents(struct fleet *fleet, kvr_ns now, FILE *out)
     for (int role = 0; role < 2; role++)
         fprintf(out, "kvrail_agents_known{role=\"%s\"} %" PRIu64 "\n",
                 transfer_role_name((kvr_role)role), series.total[role]);
+    head(out, "agent_insecure", "gauge",
+         "1 for an agent that runs with --insecure: its peers prove no identity.");
+    fleet_each(fleet, now, write_insecure, &series);
     head(out, "rail_up", "gauge", "1 while the rail carries writes and its agent is heard.");
     series.name = "rail_up";
     fleet_each(fleet, now, write_rails_of, &series);

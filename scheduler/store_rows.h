@@ -44,7 +44,7 @@
       "INDEXED BY transfers_not_done WHERE state IN ('failed', 'cancelled', 'expired', 'lost') "   \
       "ORDER BY ordinal DESC LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason "          \
       "ORDER BY 3 DESC LIMIT 50")                                                                  \
-    X(SQL_PUT_AGENT, "INSERT OR REPLACE INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")       \
+    X(SQL_PUT_AGENT, "INSERT OR REPLACE INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")     \
     X(SQL_CLEAR_RAILS, "DELETE FROM rails WHERE agent = ?1")                                       \
     X(SQL_ADD_RAIL, "INSERT INTO rails VALUES (?,?,?,?,?,?,?,?,?,?,?)")                            \
     X(SQL_CLEAR_ENGINES, "DELETE FROM engines WHERE agent = ?1")                                   \
@@ -174,7 +174,7 @@ struct store_value {
         TEXT((facts)->version), TEXT((facts)->host), INT((facts)->pid), TEXT((facts)->listen),     \
         TEXT((facts)->provider), INT((facts)->transfers_live), INT((facts)->peers_up),             \
         INT((row)->dropped), counters, INT((row)->stopped), INT((row)->seen_ns),                   \
-        INT((facts)->peers_warm)
+        INT((facts)->peers_warm), INT((facts)->secure)
 
 /* The two arguments `values` and `count` below. */
 #define STORE_VALUES(...)                                                                          \

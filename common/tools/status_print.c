@@ -169,6 +169,10 @@ static int print_odd_agent(const json_t *agent, FILE *stream)
                 number_of(agent, "silent_seconds"));
         odd++;
     }
+    if (json_is_true(json_object_get(agent, "insecure"))) {
+        fprintf(stream, "  %s runs with --insecure: its peers prove no identity\n", name);
+        odd++;
+    }
     if (dropped > 0) {
         fprintf(stream, "  %s dropped %.0f events before the scheduler had them\n", name, dropped);
         odd++;

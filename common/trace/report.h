@@ -131,6 +131,7 @@ struct kvr_agent_facts {
     uint32_t transfers_live;
     uint32_t peers_up;
     uint32_t peers_warm; /* prefill: of them, those to which pairs of rails have carried bytes */
+    bool secure;         /* its peers prove an identity: it runs without --insecure */
     uint64_t counters[KVR_COUNTER_END];
     uint32_t rail_count, engine_count;
     struct kvr_rail_snapshot rails[KVR_RAILS_MAX];

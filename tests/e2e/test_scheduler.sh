@@ -212,6 +212,8 @@ check_metrics() {
     expect 200 '"name":"rdmap81s0","group":1,' "$base/api/v1/agents"
     expect 200 '"peers_warm":2' "$base/api/v1/agents"
     expect 200 '"peers_warm":null' "$base/api/v1/agents"
+    expect 200 '"insecure":true' "$base/api/v1/agents"
+    expect 200 '"insecure":false' "$base/api/v1/agents"
     promtool=$(command -v promtool || echo "${KVRAIL_PROMTOOL:-}")
     if [ -z "$promtool" ] && command -v apt-get >/dev/null; then
         # Without its service: the package is unpacked, not installed.

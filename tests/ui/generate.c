@@ -69,6 +69,7 @@ static void open_agent(int index, const char *scheduler)
     facts->pid = 4200 + (uint32_t)index;
     strcpy(facts->provider, index == 3 ? "verbs" : "efa");
     facts->peers_up = PREFILL_PAIR;
+    facts->secure = index != 2;
     facts->peers_warm = index == 0 ? PREFILL_PAIR : index == 1 ? 1 : 0;
     facts->engine_count = 2;
     for (uint32_t i = 0; i < facts->engine_count; i++) {

@@ -47,6 +47,7 @@ static void sample_facts(struct kvr_agent_facts *facts)
     facts->pid = 4711;
     facts->peers_up = 5;
     facts->peers_warm = 3;
+    facts->secure = true;
     strcpy(facts->provider, "tcp");
     facts->counters[KVR_COUNTER_STALE_WRITES] = 9;
     facts->rail_count = KVR_RAILS_MAX;

@@ -319,6 +319,7 @@ function showAgent(card, agent, busiest) {
     `${agent.engines.length} engine${agent.engines.length === 1 ? '' : 's'}${models.length ? ` (${models.join(', ')})` : ''}`,
     memory > 0 ? `${sizeText(memory)} registered` : null,
     agent.state === 'up' ? peersText(agent) : null,
+    agent.insecure ? 'insecure: peers prove no identity' : null,
     agent.events_dropped > 0 ? `${number(agent.events_dropped)} events dropped` : null]
     .filter(Boolean).join(' · '));
   setAttribute(card.children[1], 'title', agent.peers_warm === null ? ''
