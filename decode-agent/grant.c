@@ -30,6 +30,7 @@ void grant_send(struct inbound *inbound, struct transfer *transfer)
     message.grant.rails = granted;
     message.grant.slots = transfer->slots.numbers;
     message.grant.slot_count = transfer->slots.count;
+    message.grant.tag = transfer->grant.tag;
     message.grant.quota_offset = transfer->quota.offset;
     message.grant.quota_bytes = transfer->quota.bytes;
     if (transfer->quota.bytes > 0) {
@@ -39,6 +40,12 @@ void grant_send(struct inbound *inbound, struct transfer *transfer)
         message.grant.quota_key_count = pinned->rail_count;
     }
     inbound_send_needed(inbound, transfer, &message);
+}
+
+/* Never 0, which is what a write without a tag carries. */
+static uint32_t tag_draw(const struct inbound *inbound)
+{
+    return (uint32_t)(1 + inbound->ports->random(inbound->ports->self) % UINT32_MAX);
 }
 
 /* Zeroed. A staged landing gets a second bitmap. NULL: no memory. */
@@ -124,6 +131,9 @@ void transfer_grant(struct inbound *inbound, struct transfer *transfer)
     landing->set = fetch_of(inbound, transfer)->set;
     landing->digest = transfer->verification.mode;
     landing->revocation_word = word;
+    /* One tag for every GRANT of the transfer: writes of an earlier one count too (rule 4), and
+     * only the same source knows it. */
+    landing->tag = transfer->grant.tag = tag_draw(inbound);
     landing->slot_count = transfer->slots.count;
     memcpy(landing->slots, transfer->slots.numbers, sizeof(landing->slots));
     landing->bits = transfer->slots.bits;

@@ -16,6 +16,7 @@ struct grant {
     uint32_t granted_group;  /* group of the rails that the last GRANT named */
     bool same_host; /* it named rails over which this agent copies from the source's memory, though
                        the rail group has cards too */
+    uint32_t tag;   /* of every write of the transfer; 0 before the first GRANT */
 };
 
 /* The transfer has slots, and a segment is planned: opens its landing and sends GRANT, or waits for

@@ -9,6 +9,7 @@
 #include "decode-agent/layers.h"
 #include "decode-agent/senders.h"
 #include "decode-agent/sending.h"
+#include "decode-agent/strangers.h"
 
 kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *options,
                         const struct kvr_ports *ports, struct kvr_buddy *memory)
@@ -25,12 +26,15 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
     memcpy(inbound->nonces.key, options->nonce_key, sizeof(inbound->nonces.key));
     kvr_engines_init(&inbound->engines, memory, ports, true);
     inbound->engines.quota = options->engine_fetches;
-    assert(options->slot_count > 0 && options->slot_count < KVR_SLOTS);
+    if (options->slot_last == 0)
+        inbound->options.slot_last = KVR_SLOTS - 1;
+    assert(options->slot_count > 0 && options->slot_count <= inbound->options.slot_last &&
+           inbound->options.slot_last < KVR_SLOTS);
     fetches = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_FETCHES_MAX, sizeof(struct fetch)));
     transfers = kvr_buddy_alloc(memory, kvr_pool_bytes(KVR_TRANSFERS_MAX, sizeof(struct transfer)));
     by_nonce = kvr_buddy_alloc(memory, kvr_table_bytes(KVR_TRANSFERS_MAX));
     by_handle = kvr_buddy_alloc(memory, kvr_table_bytes(KVR_FETCHES_MAX));
-    inbound->free_slots = kvr_buddy_alloc(memory, options->slot_count * sizeof(uint16_t));
+    inbound->free_slots = kvr_buddy_alloc(memory, inbound->options.slot_last * sizeof(uint16_t));
     if (fetches == NULL || transfers == NULL || by_nonce == NULL || by_handle == NULL ||
         inbound->free_slots == NULL)
         return KVR_NO_MEMORY;
@@ -38,7 +42,7 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
     kvr_pool_init(&inbound->transfers, transfers, KVR_TRANSFERS_MAX, sizeof(struct transfer));
     kvr_table_init(&inbound->by_nonce, by_nonce, KVR_TRANSFERS_MAX);
     kvr_table_init(&inbound->by_handle, by_handle, KVR_FETCHES_MAX);
-    for (uint32_t i = 0; i < options->slot_count; i++)
+    for (uint32_t i = 0; i < inbound->options.slot_last; i++)
         inbound->free_slots[i] = (uint16_t)(i + 1);
     inbound->free_count = options->slot_count;
     for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
@@ -273,6 +277,10 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
         sender_set(inbound, &message->sender);
         return;
     }
+    if (land.head.kind == LAND_STRANGERS) {
+        strangers_reported(inbound, land.epoch.rail, land.epoch.epoch);
+        return;
+    }
     if (message->head.kind == KVR_GROUP_RECYCLED) {
         inbound_rail_recycled(inbound, message);
         return;
@@ -308,6 +316,7 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
     for (uint32_t i = 0; i < inbound->options.rail_count; i++) {
         struct inbound_rail *rail = &inbound->rails[i];
 
+        strangers_tick(inbound, i);
         if (now < rail->retry_at)
             continue;
         rail->retry_at = now + INBOUND_RETRY_NS;

@@ -26,12 +26,14 @@
  *   land_quiet.c       rail thread: whether a write can still arrive (QUIET)
  *   land_forward.c     rail thread: writes that arrive over another rail group
  *   land_stage.c       rail thread: copies from staging memory into the pages
+ *   land_strangers.c   rail thread: arrivals that no landing expects
  *   land_verify.c      rail thread: hashing what landed
  *   layers.c           layers over all sources: LAYER_IN
  *   landed_word.c      the same as a word in shared memory, for a GPU
  *   trust.c            QUIET, and whether what landed may be announced
  *   missing.c          MISSING: decides which chunks the source posts again
  *   rail_epochs.c      ending the epochs of rails
+ *   strangers.c        when a rail that strangers write to is renewed
  *   verify.c           DIGEST: whether the bytes are the source's
  *   deliver.c          TAIL, DONE, failure: what the engine is sent
  *   fence.c            a failed transfer drains until nothing can land
@@ -56,7 +58,8 @@ struct inbound_options {
                         times that at most */
     uint32_t engine_fetches;    /* that one engine may have at once; 0: any number */
     kvr_ns deadline_default_ns; /* of a fetch without a deadline */
-    uint32_t slot_count;        /* slots 1 … slot_count are granted */
+    uint32_t slot_count;        /* so many are granted at once */
+    uint32_t slot_last;         /* slots are numbers from 1 to this; 0: all of 16 bits */
     uint32_t rail_count;
     struct kvr_rail_groups groups;           /* of the rails; count 0: all rails are one group */
     bool failover;                           /* another rail group carries on for a lost one */
@@ -83,6 +86,12 @@ struct inbound_peer {
     bool has_senders;
 };
 
+/* Those that write to a rail and are no peers (strangers.c). */
+struct inbound_strangers {
+    uint32_t epoch;          /* that is to end for them; 0: none */
+    kvr_ns wait, renewed_at; /* wait: after the last renewal for them. 0: there was none */
+};
+
 #define INBOUND_RETRY_NS KVR_S /* between two attempts to open a rail without an endpoint */
 
 struct inbound_rail {
@@ -90,6 +99,7 @@ struct inbound_rail {
     struct kvr_rail_address address; /* since the second epoch */
     uint32_t wanted;                 /* epoch that must end; 0: none */
     kvr_ns retry_at; /* when to try again to open an endpoint. KVR_NEVER: it has one */
+    struct inbound_strangers strangers;
 };
 
 /* The staging memory of a stage, while a transfer has or wants a quota of it. */
@@ -112,8 +122,9 @@ struct inbound {
     struct inbound_peer peers[KVR_PEERS_MAX];
     struct inbound_rail rails[KVR_RAILS_MAX];
     struct kvr_rail_recycle recycle;
-    uint16_t *free_slots; /* a queue: oldest first */
-    uint32_t free_first, free_count;
+    uint16_t *free_slots; /* a ring of slot_last places: the slot that rests longest is the first */
+    uint32_t free_first;
+    uint32_t free_count; /* slots that may still be granted */
     uint64_t waiting_first;
     struct staging_pool *pools;
     uint64_t quota_rounds;

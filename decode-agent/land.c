@@ -95,35 +95,34 @@ static bool revoked(const struct landing *landing)
            !KVR_MUTANT(revoked_ignored);
 }
 
-static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+/* UINT32_MAX: the slot names no such chunk. */
+static uint32_t chunk_of(const struct land_slot *slot, uint64_t immediate)
 {
-    struct land *land = self;
-    uint32_t slot = immediate >> 16, landing_index = land->slots[slot].landing, chunk;
-    const struct landing_segment *segment;
-    struct landing *landing;
-    bool gone;
+    uint32_t chunk = immediate & 0xffff;
 
-    if (slot == 0)
-        return; /* warm-up */
-    if (landing_index == 0) {
-        atomic_fetch_add_explicit(&land->stale, 1, memory_order_relaxed);
-        return;
-    }
-    if (landing_index == LAND_ELSEWHERE) {
-        land_hand_over(land, rail, epoch, immediate);
-        return;
-    }
-    landing = land->landings[landing_index - 1];
+    if (chunk >> KVR_SLOT_CHUNK_BITS != 0)
+        return UINT32_MAX;
+    return KVR_MUTANT(one_slot_for_all) ? chunk
+                                        : (uint32_t)slot->place << KVR_SLOT_CHUNK_BITS | chunk;
+}
+
+/* A landing of this group has the slot. */
+static void chunk_received(struct land *land, kvr_ns now, uint32_t rail, uint32_t epoch,
+                           uint64_t immediate)
+{
+    const struct land_slot *slot = &land->slots[land_slot_of(immediate)];
+    struct landing *landing = land->landings[slot->landing - 1];
+    const struct landing_segment *segment;
+    uint32_t chunk = chunk_of(slot, immediate);
+    bool gone = revoked(landing);
+
     land->arrived_at[landing->peer][rail] = now;
-    chunk = (uint32_t)land->slots[slot].place << KVR_SLOT_CHUNK_BITS | (immediate & 0xffff);
-    if (KVR_MUTANT(one_slot_for_all))
-        chunk = immediate & 0xffff;
-    gone = revoked(landing);
     land_count_arrival(landing, rail, epoch,
                        gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));
     if (gone) {
         doom_report(land, landing, LAND_REVOKED);
-    } else if (chunk >= landing->chunk_total) {
+    } else if (chunk >= landing->chunk_total || chunk == UINT32_MAX) {
+        land_unexpected(land, rail, epoch, UNEXPECTED_CHUNK);
         doom_report(land, landing, LAND_BAD);
     } else if (!bit_get(landing, chunk)) {
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
@@ -135,6 +134,31 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
         check_all(land, landing);
     }
     land_quiet_check(land, landing);
+}
+
+static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
+{
+    struct land *land = self;
+
+    if (land_slot_of(immediate) == 0)
+        return; /* warm-up: any number of them changes nothing */
+    if (!land_expects(land, rail, epoch, immediate))
+        return;
+    if (land->slots[land_slot_of(immediate)].landing == LAND_ELSEWHERE)
+        land_hand_over(land, rail, epoch, immediate);
+    else
+        chunk_received(land, now, rail, epoch, immediate);
+}
+
+/* From another group, which compared the tag. */
+static void handed(struct land *land, kvr_ns now, const struct land_arrival *arrival)
+{
+    uint32_t index = land->slots[land_slot_of(arrival->immediate)].landing;
+
+    if (index == 0 || index == LAND_ELSEWHERE)
+        land_unexpected(land, arrival->rail, arrival->epoch, UNEXPECTED_IDLE_SLOT);
+    else
+        chunk_received(land, now, arrival->rail, arrival->epoch, arrival->immediate);
 }
 
 /* ---- commands ------------------------------------------------------------------------------- */
@@ -149,8 +173,8 @@ static void landing_open(struct land *land, struct landing *landing)
         land_stage_open(land, landing);
     for (uint32_t i = 0; i < landing->slot_count; i++) {
         assert(land->slots[landing->slots[i]].landing == 0 || KVR_MUTANT(slot_reused_at_once));
-        land->slots[landing->slots[i]].landing = (uint16_t)(landing->index + 1);
-        land->slots[landing->slots[i]].place = (uint16_t)i;
+        land->slots[landing->slots[i]] =
+            (struct land_slot){(uint16_t)(landing->index + 1), (uint16_t)i, landing->tag};
     }
 }
 
@@ -260,8 +284,7 @@ static bool group_command(struct land *land, kvr_ns now, const union land_messag
         landing_open(land, message->opened);
         return true;
     case LAND_HANDED:
-        land_arrived(land, now, message->arrival.rail, message->arrival.epoch,
-                     message->arrival.immediate);
+        handed(land, now, &message->arrival);
         return true;
     case LAND_EPOCH_CLOSED:
         land_quiet_epoch_closed(land, message->epoch.rail, message->epoch.epoch);
@@ -326,13 +349,13 @@ static void land_written(void *self, kvr_ns now, uint64_t token, uint32_t count,
 /* A device could not copy the chunk: an unknown part of its bytes is in place. Suspect: no bit was
  * set, so a repeat would go unnoticed. That epoch must end. Another group's landing does not count
  * it. */
-static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     struct land *land = self;
-    uint32_t slot = immediate >> 16, landing_index = land->slots[slot].landing;
+    uint32_t slot = land_slot_of(immediate), landing_index = land->slots[slot].landing;
     struct landing *landing;
 
-    if (slot == 0 || landing_index == 0 || landing_index == LAND_ELSEWHERE)
+    if (slot == 0 || !land_expects(land, rail, epoch, immediate) || landing_index == LAND_ELSEWHERE)
         return;
     if (KVR_MUTANT(unmoved_counted)) {
         land_arrived(self, now, rail, epoch, immediate);
@@ -350,6 +373,7 @@ static void land_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
     struct land *land = self;
 
     (void)now;
+    land->deaf &= ~(UINT64_C(1) << rail);
     land_quiet_epoch_closed(land, rail, epoch);
     land_epoch_mark(land, rail, epoch);
 }
@@ -372,7 +396,10 @@ static bool land_expecting(void *self)
 
 static void land_opened(void *self, struct kvr_group *group)
 {
-    ((struct land *)self)->group = group;
+    struct land *land = self;
+
+    land->group = group;
+    land->tagged = kvr_group_tagged(group);
 }
 
 struct kvr_group_user land_user(struct land *land)

@@ -3,7 +3,8 @@
  *
  * A landing is the arrival of one transfer: a bit for each chunk, and counts of writes for each
  * (rail, epoch). Bits say what is here, so any order is right. Counts say whether a write can still
- * arrive (rule 4). A write for a slot without a landing counts as stale. */
+ * arrive (rule 4). An arrival that no landing expects changes nothing but a counter
+ * (land_strangers.c). */
 #ifndef DECODE_AGENT_LAND_H
 #define DECODE_AGENT_LAND_H
 
@@ -160,8 +161,8 @@ struct landing {
     const _Atomic uint64_t *revocation_word; /* rule 11: holds `transfer` while its source lends the
                                                 pages; NULL: cards copy */
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
-    uint32_t slot_count;
-    uint64_t *bits; /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
+    uint32_t slot_count, tag; /* tag: of each write, on rails that take tags */
+    uint64_t *bits;           /* slot_count × KVR_SLOT_CHUNKS bits, zeroed */
     struct landing_staging staging;
     /* the rail thread's */
     struct landing_segment *first, *last;
@@ -177,23 +178,57 @@ struct landing {
 
 #define LAND_ELSEWHERE UINT16_MAX /* in land.slots: another rail group has the landing */
 
+/* ---- arrivals that no landing expects (land_strangers.c, rule 5) ------------------------------
+ */
+
+enum land_unexpected {
+    UNEXPECTED_IDLE_SLOT, /* no landing has the slot */
+    UNEXPECTED_TAG,       /* a landing has it, and its tag is another one */
+    UNEXPECTED_CHUNK,     /* the transfer has no such chunk */
+    UNEXPECTED_KINDS
+};
+
+/* Of one rail, in its present epoch. */
+struct land_strangers {
+    uint32_t epoch, count; /* count: up to the bound */
+};
+
+struct land_slot {
+    /* Index + 1 of the landing, and the slot's place in it; 0: idle; LAND_ELSEWHERE and a group. */
+    uint16_t landing, place;
+    uint32_t tag;
+};
+
 struct land {
     struct kvr_group *group;
+    uint64_t tagged; /* bits of the group's rails that take tags */
+    uint64_t deaf;   /* bits of its rails: nothing that arrives counts before the epoch has ended */
     struct land_stage *stages[KVR_STAGES_MAX]; /* those that a landing had; NULL */
     struct landing *staged_first;              /* landings that have a stage */
     kvr_ns now;                                /* of this step */
     struct landing *landings[KVR_TRANSFERS_MAX];
     uint32_t open_count;
     struct landing *verify_first, *verify_last; /* to be verified, in this order */
-    /* slot → landing index + 1 and the slot's place in it; 0: idle; LAND_ELSEWHERE and a group */
-    struct {
-        uint16_t landing, place;
-    } slots[KVR_SLOTS];
+    struct land_slot slots[KVR_SLOTS];
+    struct land_strangers strangers[KVR_RAILS_MAX];
     kvr_ns arrived_at[KVR_PEERS_MAX][KVR_RAILS_MAX]; /* the last write of this peer on this rail */
     uint32_t epoch_closed[KVR_RAILS_MAX];  /* this and every older epoch of the rail is closed */
     _Atomic uint64_t bytes[KVR_RAILS_MAX]; /* landed, repeats not counted; read by any thread */
-    _Atomic uint64_t stale;                /* writes for idle slots: an alarm; read by any thread */
+    _Atomic uint64_t unexpected[KVR_RAILS_MAX][UNEXPECTED_KINDS]; /* arrivals; by any thread too */
 };
+
+/* Whether the arrival is one of a landing's, here or elsewhere. Counts it where it is not. */
+bool land_expects(struct land *land, uint32_t rail, uint32_t epoch, uint64_t immediate);
+/* Counts it; at the bound reports LAND_STRANGERS, once an epoch. */
+void land_unexpected(struct land *land, uint32_t rail, uint32_t epoch, enum land_unexpected why);
+/* Of one epoch of a rail: so many arrivals that no landing expects, and the epoch is to end. */
+#define KVR_STRANGERS_MAX        16u   /* the slot alone had to be guessed */
+#define KVR_STRANGERS_TAGGED_MAX 4096u /* slot and tag */
+
+static inline uint32_t land_slot_of(uint64_t immediate)
+{
+    return (uint32_t)(immediate >> 16) & (KVR_SLOTS - 1);
+}
 
 /* The chunk is in its pages. */
 void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk);
@@ -209,7 +244,7 @@ struct kvr_group_user land_user(struct land *land);
 /* ---- writes that arrive over another rail group (land_forward.c, rules 5 and 7) ---------------
  */
 
-void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint32_t immediate);
+void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint64_t immediate);
 /* Sends every other group a marker behind all that was handed over from this epoch. */
 void land_epoch_mark(struct land *land, uint32_t rail, uint32_t epoch);
 /* False: the message is of another kind. */

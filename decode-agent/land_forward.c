@@ -2,11 +2,11 @@
  * over. A message that no more will come goes through the same ring, behind them. */
 #include "decode-agent/land.h"
 
-void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint32_t immediate)
+void land_hand_over(struct land *land, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     union land_message message = LAND_MESSAGE(LAND_HANDED, .arrival = {rail, epoch, immediate});
 
-    message.head.group = land->slots[immediate >> 16].place;
+    message.head.group = land->slots[land_slot_of(immediate)].place;
     kvr_group_pass(land->group, &message.any);
 }
 
@@ -23,8 +23,7 @@ static void forward_set(struct land *land, const struct landing *landing, uint16
                         uint32_t group)
 {
     for (uint32_t i = 0; i < landing->slot_count; i++) {
-        land->slots[landing->slots[i]].landing = where;
-        land->slots[landing->slots[i]].place = (uint16_t)group;
+        land->slots[landing->slots[i]] = (struct land_slot){where, (uint16_t)group, landing->tag};
     }
 }
 

@@ -90,6 +90,7 @@ enum land_kind {
     LAND_ROOM,          /* position: staged bytes before it are in the pages */
     LAND_COPY_FAILED, /* what arrived could not be copied into the pages: LAND_ALL will not come */
     LAND_CLOSED,      /* closed */
+    LAND_STRANGERS,   /* epoch: more arrived there that no landing expects than may; no landing's */
 };
 
 /* What the kinds carry. */
@@ -105,7 +106,7 @@ struct land_forward {
 
 struct land_arrival {
     uint32_t rail, epoch;
-    uint32_t immediate;
+    uint64_t immediate;
 };
 
 struct land_epoch {

@@ -36,7 +36,8 @@ static const struct kvr_option own_options[] = {
      .min = 1,
      .max = KVR_SLOTS - 1,
      FIELD(COUNT, slots),
-     .help = "Names for live transfers, 65,536 writes each; fetches beyond them wait in order."},
+     .help = "Names for live transfers, 65,536 writes each; fetches beyond them wait in order. The "
+             "numbers are drawn at random: the fewer are in use, the harder they are to guess."},
     {.name = "engine-fetches",
      .section = "agent",
      .fallback = "2048",
@@ -90,15 +91,30 @@ static kvr_status group_open(uint32_t group, struct kvr_group_user *ret_user)
     return KVR_OK;
 }
 
+static uint64_t unexpected(uint32_t rail, enum land_unexpected why)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
+        count += atomic_load_explicit(&lands[i]->unexpected[rail][why], memory_order_relaxed);
+    return count;
+}
+
 static void counters(uint64_t values[])
 {
     values[KVR_COUNTER_DIGEST_MISMATCHES] = inbound.digest_mismatches;
     values[KVR_COUNTER_SKIPPED_BYTES] = inbound.skipped_bytes;
     values[KVR_COUNTER_QUOTA_REQUESTS] = inbound.engines.quota_refused;
     values[KVR_COUNTER_STALE_WRITES] = 0;
-    for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && lands[i] != NULL; i++)
-        values[KVR_COUNTER_STALE_WRITES] +=
-            atomic_load_explicit(&lands[i]->stale, memory_order_relaxed);
+    for (uint32_t rail = 0; rail < KVR_RAILS_MAX; rail++)
+        values[KVR_COUNTER_STALE_WRITES] += unexpected(rail, UNEXPECTED_IDLE_SLOT);
+}
+
+static void rail_counters(uint32_t rail, uint64_t values[])
+{
+    values[KVR_RAIL_IDLE_SLOT] = unexpected(rail, UNEXPECTED_IDLE_SLOT);
+    values[KVR_RAIL_WRONG_TAG] = unexpected(rail, UNEXPECTED_TAG);
+    values[KVR_RAIL_WRONG_CHUNK] = unexpected(rail, UNEXPECTED_CHUNK);
 }
 
 static uint64_t landed(uint32_t rail)
@@ -138,6 +154,7 @@ int main(int argc, char **argv)
         .init = machine_init,
         .counters = counters,
         .landed = landed,
+        .rail_counters = rail_counters,
     };
     struct kvr_agent_launch launch = {&command, argc, argv};
     int status;

@@ -81,15 +81,28 @@ static bool bits_take(struct inbound *inbound, const struct fetch *fetch)
     return true;
 }
 
+/* Of the half that has rested longest, any: a late write of a slot's last transfer meets an idle
+ * slot, and a stranger cannot know which slots are in use (rule 5). */
+static uint16_t slot_draw(struct inbound *inbound)
+{
+    uint32_t places = inbound->options.slot_last, first = inbound->free_first;
+    uint32_t resting = places - inbound->options.slot_count + inbound->free_count;
+    uint64_t random = inbound->ports->random(inbound->ports->self);
+    uint16_t *drawn = &inbound->free_slots[(first + random % ((resting + 1) / 2)) % places], slot;
+
+    if (KVR_MUTANT(slots_not_random) || KVR_MUTANT(slot_reused_at_once))
+        drawn = &inbound->free_slots[first];
+    slot = *drawn;
+    *drawn = inbound->free_slots[first];
+    inbound->free_first = (first + 1) % places;
+    inbound->free_count--;
+    return slot;
+}
+
 static void slots_take(struct inbound *inbound, struct transfer *transfer, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        transfer->slots.numbers[transfer->slots.count + i] =
-            inbound->free_slots[inbound->free_first];
-        inbound->free_first = (inbound->free_first + 1) % inbound->options.slot_count;
-    }
-    inbound->free_count -= count;
-    transfer->slots.count += count;
+    for (uint32_t i = 0; i < count; i++)
+        transfer->slots.numbers[transfer->slots.count++] = slot_draw(inbound);
 }
 
 /* A need beyond all slots is refused: the fetch, and all behind it in the queue, would wait for
@@ -150,12 +163,15 @@ kvr_status slots_refine(struct inbound *inbound, struct transfer *transfer, stru
 
 void slots_release(struct inbound *inbound, struct transfer *transfer)
 {
+    uint32_t places = inbound->options.slot_last;
+
     for (uint32_t i = 0; i < transfer->slots.count; i++) {
-        uint32_t at = (inbound->free_first + inbound->free_count) % inbound->options.slot_count;
+        uint32_t at =
+            (inbound->free_first + places - inbound->options.slot_count + inbound->free_count) %
+            places;
 
         if (KVR_MUTANT(slot_reused_at_once))
-            at = inbound->free_first = (inbound->free_first + inbound->options.slot_count - 1) %
-                                       inbound->options.slot_count;
+            at = inbound->free_first = (inbound->free_first + places - 1) % places;
         inbound->free_slots[at] = transfer->slots.numbers[i];
         inbound->free_count++;
     }

@@ -20,6 +20,8 @@ static kvr_status grant_check(const struct source_transfer *transfer,
     for (uint32_t i = 0; i < grant->slot_count; i++)
         if (grant->slots[i] == 0)
             return kvr_error_set(error, KVR_MALFORMED, "grant", "slot 0 was granted");
+    if (grant->tag == 0)
+        return kvr_error_set(error, KVR_MALFORMED, "grant", "a GRANT without a tag");
     for (uint32_t i = 0; i < grant->rail_count; i++)
         if (grant->rails[i].rail >= KVR_RAILS_MAX)
             return kvr_error_set(error, KVR_MALFORMED, "grant", "rail %u was granted",
@@ -120,6 +122,7 @@ void grant_received(struct outbound *outbound, struct source_transfer *transfer,
     job->via = transfer->path.gathers ? kvr_region_set_stage(publish->set) : NULL;
     job->direct_copy = transfer->path.direct_copy == DIRECT_COPY_CHOSEN;
     job->slot_count = transfer->grant.slot_count = grant->slot_count;
+    job->tag = grant->tag;
     transfer->grant.staging_quota = grant->quota_bytes;
     job->digest = transfer->digest.mode;
     job->turn.deadline = transfer->match.deadline;

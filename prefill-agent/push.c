@@ -49,7 +49,7 @@ static void push_written(void *self, kvr_ns now, uint64_t token, uint32_t count,
         written_more(push, job, part, status);
 }
 
-static void push_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+static void push_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     (void)self, (void)now, (void)rail, (void)epoch,
         (void)immediate; /* no peer writes to a source */

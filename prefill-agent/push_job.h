@@ -150,8 +150,8 @@ struct push_job {
     uint64_t transfer;
     const struct kvr_region_set *source, *target;
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
-    uint32_t slot_count;
-    uint64_t target_rails; /* bit r: it may be written on the target's rail r */
+    uint32_t slot_count, tag; /* tag: as in GRANT */
+    uint64_t target_rails;    /* bit r: it may be written on the target's rail r */
     kvr_digest_mode digest;
     struct push_quota quota;
     bool direct_copy;      /* the target's device copies the pages: the regions' `moved` */

@@ -91,9 +91,10 @@ static void posted(struct push *push, struct push_job *job, struct push_segment 
     job->posts.accepted += count;
 }
 
-static uint32_t immediate_of(const struct push_job *job, uint32_t number)
+static uint64_t immediate_of(const struct push_job *job, uint32_t number)
 {
-    return (uint32_t)job->slots[number >> KVR_SLOT_CHUNK_BITS] << 16 | number % KVR_SLOT_CHUNKS;
+    return (uint64_t)job->tag << 32 | (uint32_t)job->slots[number >> KVR_SLOT_CHUNK_BITS] << 16 |
+           number % KVR_SLOT_CHUNKS;
 }
 
 static bool follows(const struct kvr_group_piece *piece, const struct kvr_group_piece *before)

@@ -86,6 +86,12 @@ static void on_prepare(uv_prepare_t *handle)
     tick_arm(handle->data);
 }
 
+static uint64_t random_bits(void *self)
+{
+    (void)self;
+    return kvr_random_u64();
+}
+
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 static kvr_status memory_open(struct kvr_agent *agent, struct kvr_error *error)
@@ -193,6 +199,24 @@ static void say_ready(const struct kvr_agent *agent)
                  groups == 1 ? "" : "s", libfabric[0] != '\0' ? "; " : "", libfabric);
 }
 
+static struct kvr_ports ports_of(struct kvr_agent *agent)
+{
+    return (struct kvr_ports){
+        .self = agent,
+        .send = agent_send,
+        .dial = agent_dial,
+        .hang_up = agent_hang_up,
+        .notify = agent_notify,
+        .command = agent_command,
+        .region_done = agent_region_done,
+        .region_register = agent_region_register,
+        .region_stage = agent_region_stage,
+        .engine_done = agent_engine_done,
+        .rails = agent_rails_now,
+        .random = random_bits,
+    };
+}
+
 int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config *config,
                   const struct kvr_agent_program *program)
 {
@@ -223,19 +247,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     agent->machine = program->machine;
     agent->boot = kvr_random_u64();
     gethostname(agent->host, sizeof(agent->host) - 1);
-    agent->ports = (struct kvr_ports){
-        .self = agent,
-        .send = agent_send,
-        .dial = agent_dial,
-        .hang_up = agent_hang_up,
-        .notify = agent_notify,
-        .command = agent_command,
-        .region_done = agent_region_done,
-        .region_register = agent_region_register,
-        .region_stage = agent_region_stage,
-        .engine_done = agent_engine_done,
-        .rails = agent_rails_now,
-    };
+    agent->ports = ports_of(agent);
     agent_libfabric_prepare(config);
     loop_open(agent);
     status = agent_open(agent, &error);

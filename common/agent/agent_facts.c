@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "base/version.h"
 
-#define AWAY_NS (5 * KVR_S) /* a scheduler that takes no reports for longer is logged */
+#define STRANGERS_SAY_NS (60 * KVR_S) /* between two warnings about one rail */
+#define AWAY_NS          (5 * KVR_S)  /* a scheduler that takes no reports for longer is logged */
 
 static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
                           struct kvr_rail_snapshot *rail)
@@ -40,6 +41,28 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
     rail->counters[KVR_RAIL_SPIN_TIME] = thread.spin_ns;
     rail->counters[KVR_RAIL_SLEEP_TIME] = thread.sleep_ns;
     rail->counters[KVR_RAIL_CPU_TIME] = thread.cpu_ns;
+    if (agent->program->rail_counters != NULL)
+        agent->program->rail_counters(index, rail->counters);
+}
+
+/* Peers alone should write to a rail. Once in a while: a stranger decides how often it writes. */
+static void strangers_say(struct kvr_agent *agent, uint32_t index,
+                          const struct kvr_rail_snapshot *rail)
+{
+    uint64_t count = rail->counters[KVR_RAIL_IDLE_SLOT] + rail->counters[KVR_RAIL_WRONG_TAG] +
+                     rail->counters[KVR_RAIL_WRONG_CHUNK];
+    kvr_ns now = kvr_clock_now();
+
+    if (count == agent->strangers[index].said || now < agent->strangers[index].say_at)
+        return;
+    kvr_log_warning("rail %u (%s): %" PRIu64 " writes arrived that no transfer expects, %" PRIu64
+                    " of them with a wrong tag: a stranger reaches this rail's port, or an agent "
+                    "has a bug; none of them counts. Let only the peers' hosts reach the rail's "
+                    "network (operations.md, \"Security\")",
+                    index, rail->address, count - agent->strangers[index].said,
+                    rail->counters[KVR_RAIL_WRONG_TAG]);
+    agent->strangers[index].said = count;
+    agent->strangers[index].say_at = now + STRANGERS_SAY_NS;
 }
 
 static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,
@@ -110,6 +133,7 @@ void agent_facts_tell(struct kvr_agent *agent)
         struct kvr_rail_counters counters = kvr_group_counters(agent_group_of(agent, i)->group, i);
 
         rail_snapshot(agent, i, &facts.rails[i]);
+        strangers_say(agent, i, &facts.rails[i]);
         facts.counters[KVR_COUNTER_CQ_ERRORS] += counters.failures;
         facts.counters[KVR_COUNTER_EPOCHS_ENDED] += counters.recycles;
     }

@@ -276,6 +276,14 @@ static kvr_status local_rails_open(struct kvr_agent *agent, struct kvr_error *er
     return KVR_OK;
 }
 
+/* Which rails carry a tag with each write, in their final places. */
+static void tagged_set(struct kvr_agent *agent)
+{
+    for (uint32_t i = 0; i < agent->rail_count; i++)
+        if (agent->fabric.ops->rail_facts(agent->rails[i])->immediate_bits == 64)
+            agent->groups.tagged |= UINT64_C(1) << i;
+}
+
 /* Whether --rail-ports is enough for the rails that are open. */
 static kvr_status ports_check(const struct kvr_agent *agent, struct kvr_error *error)
 {
@@ -329,6 +337,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         KVR_TRY(local_rails_open(agent, error));
     KVR_TRY(agent_revocation_open(agent, error));
     move_bytes_set(agent);
+    tagged_set(agent);
     rails_say(agent);
     agent_trial_announce(agent);
     KVR_TRY(agent_groups_open(agent, error));

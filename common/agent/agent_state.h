@@ -82,6 +82,10 @@ struct kvr_agent {
     struct kvr_engine_port *port;
     struct kvr_peers *peers;
     struct kvr_reporter *reporter;
+    struct {
+        uint64_t said; /* writes that no transfer expects, which the log has */
+        kvr_ns say_at;
+    } strangers[KVR_RAILS_MAX];
     uint64_t spool_lost_said; /* of its events, in a warning */
     bool scheduler_away_said; /* in a warning */
     bool started, signalled, draining, given_up, closing;

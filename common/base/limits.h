@@ -3,8 +3,8 @@
 #ifndef KVR_BASE_LIMITS_H
 #define KVR_BASE_LIMITS_H
 
-/* An immediate is slot << 16 | chunk. Simulated transfers are small: with short slots they too have
- * several. */
+/* An immediate is tag << 32 | slot << 16 | chunk; a rail may carry its lower half alone. Simulated
+ * transfers are small: with short slots they too have several. */
 #ifdef KVRAIL_SHORT_SLOTS
 #define KVR_SLOT_CHUNK_BITS 6
 #else

@@ -34,7 +34,10 @@
     X(free_before_quiet, "rule 4: failed transfers hold their pages until quiet")                  \
     X(old_quiet_accepted, "rule 4: MISSING voids the quiet of the round before")                   \
     X(doubted_counts_trusted, "rule 4: a chunk that arrives again makes its count no proof")       \
-    X(slot_reused_at_once, "rule 5: slots are reused oldest first, after the fence")               \
+    X(slot_reused_at_once, "rule 5: slots rest after the fence, and are drawn of the older half")  \
+    X(slots_not_random, "rule 5: which slots are in use cannot be known")                          \
+    X(tag_not_compared, "rule 5: a write counts only with the tag of its GRANT")                   \
+    X(strangers_never_too_many, "rule 5: a rail that strangers write to is renewed")               \
     X(done_one_chunk_early, "rule 6: DONE needs all bits")                                         \
     X(done_without_tail, "rule 6: DONE needs TAIL")                                                \
     X(layer_in_by_half, "rule 6: a layer is in when every source has given its heads")             \

@@ -141,6 +141,7 @@ struct kvr_rail_address {
     uint32_t group;     /* of its agent's rail groups; below KVR_RAILS_MAX */
     bool same_host;     /* it is written to by agents of its host alone */
     bool needs_senders; /* it takes writes only from endpoints that it knows (rule 12) */
+    bool tags;          /* its writes carry a tag above slot and chunk (rule 5) */
     uint32_t bytes;
     uint8_t address[KVR_ADDRESS_BYTES]; /* provider's format, from fi_getname */
     uint32_t scratch_bytes;             /* of the page for warm-up writes; 0: there is none */

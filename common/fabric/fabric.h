@@ -4,10 +4,12 @@
  *   endpoint  one epoch of a rail: where writes leave and arrive; replaced after a failure
  *   memory    one region registered on one rail
  *
- * A write carries a 32-bit immediate that arrives at the target after (never before) its bytes;
- * writes arrive in any order. A completion at the writer says that the local bytes may be reused;
- * it does not say that they arrived. Everything that differs between providers is in `struct
- * kvr_rail_facts`; only the table of fabric_provider.c knows a provider by name.
+ * A write carries an immediate that arrives at the target after (never before) its bytes; of its 64
+ * bits the lower `immediate_bits` of the facts arrive, the others as 0. Writes arrive in any order.
+ * A stranger that reaches an endpoint may be able to write with an immediate of its choice (rule
+ * 5). A completion at the writer says that the local bytes may be reused; it does not say that they
+ * arrived. Everything that differs between providers is in `struct kvr_rail_facts`; only the table
+ * of fabric_provider.c knows a provider by name.
  *
  * Threads: rail_open, memory_register and memory_release may be called from any thread; all calls
  * on one endpoint come from one thread (the rail group's). Nothing blocks but open, register,
@@ -77,9 +79,10 @@ struct kvr_rail_facts {
         uint64_t window_bytes; /* on the way, that suit the rail; 0: nothing is known */
         bool doorbells; /* a write with `more` waits for one without; else `more` is ignored */
     } write;
-    kvr_writes writes;    /* of this end; the other end may still emulate them */
-    bool has_wait_fd;     /* endpoint_wait_fd works */
-    bool progress_manual; /* nothing moves unless the endpoint is polled */
+    uint32_t immediate_bits; /* that arrive of a write's immediate: 32 or 64 */
+    kvr_writes writes;       /* of this end; the other end may still emulate them */
+    bool has_wait_fd;        /* endpoint_wait_fd works */
+    bool progress_manual;    /* nothing moves unless the endpoint is polled */
     bool same_host_only;
     bool needs_senders; /* a write arrives only from an endpoint that was inserted here */
     bool exposed;       /* any host that reaches `source` may connect, and nothing is encrypted */
@@ -124,7 +127,7 @@ struct kvr_fabric_write {
     const struct kvr_fabric_piece *pieces;
     unsigned piece_count; /* ≤ KVR_CHUNK_PIECES_MAX, and once joined ≤ facts.write.pieces_* */
     uint64_t peer;        /* from peer_insert on the same endpoint */
-    uint32_t immediate;
+    uint64_t immediate;
     uint64_t context; /* comes back in the completion */
     bool more;        /* another write follows at once */
 };
@@ -171,7 +174,7 @@ typedef enum kvr_completion_kind {
 struct kvr_completion {
     kvr_completion_kind kind;
     bool has_context;
-    uint32_t immediate;
+    uint64_t immediate;
     uint64_t context;
     kvr_status status;
     int provider_code;

@@ -127,6 +127,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         group->rails[i].limits = facts->write;
         group->rails[i].same_host = facts->same_host_only;
         group->rails[i].needs_senders = facts->needs_senders;
+        group->rails[i].tags = facts->immediate_bits == 64;
         group->rails[i].writes_max = window_writes(options, facts);
         group->rails[i].bytes_max = window_bytes(options, facts);
         flights += group->rails[i].writes_max;
@@ -377,6 +378,15 @@ uint32_t kvr_group_rails(const struct kvr_group *group, uint32_t *ret_first)
 {
     *ret_first = group->rail_first;
     return group->rail_end - group->rail_first;
+}
+
+uint64_t kvr_group_tagged(const struct kvr_group *group)
+{
+    uint64_t rails = 0;
+
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++)
+        rails |= (uint64_t)group->rails[i].tags << i;
+    return rails;
 }
 
 uint32_t kvr_group_number(const struct kvr_group *group)

@@ -40,6 +40,7 @@ struct kvr_rail_groups {
     uint32_t first[KVR_RAIL_GROUPS_MAX + 1];
     uint64_t same_host;  /* bits of the rails that only agents of this host can write to, where each
                             group has other rails too */
+    uint64_t tagged;     /* bits of the rails that take tags (rule 5) */
     uint64_t move_bytes; /* largest write that the target's device copies by itself; 0: no device
                             does */
 };
@@ -76,7 +77,7 @@ struct kvr_pair_filter {
 
 struct kvr_group_post {
     uint32_t peer;
-    uint32_t immediate;
+    uint64_t immediate;
     const struct kvr_group_piece *pieces;
     unsigned piece_count;
     uint64_t token; /* comes back in `written` */
@@ -96,10 +97,10 @@ struct kvr_group_user {
      * pair has not failed. KVR_EPOCH_ENDED: our endpoint was replaced, or the write failed after
      * the peer's endpoint was replaced or dropped. */
     void (*written)(void *self, kvr_ns now, uint64_t token, uint32_t count, kvr_status status);
-    void (*arrived)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate);
+    void (*arrived)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate);
     /* A write arrived, but our device could not copy its bytes: any part of them may be in place.
      * May be NULL. */
-    void (*unmoved)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate);
+    void (*unmoved)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate);
     /* Our rail's epoch ended and its queue has been read empty: no arrival of it follows. */
     void (*epoch_closed)(void *self, kvr_ns now, uint32_t rail, uint32_t epoch);
     /* Posts what it can; true when it made progress. */
@@ -169,7 +170,7 @@ KVR_MUST_CHECK kvr_status kvr_group_post(struct kvr_group *group, const struct k
 /* Consecutive chunks of a plan, to one peer. */
 struct kvr_group_run {
     uint32_t peer;
-    uint32_t immediate;               /* of the first chunk; the next one's is larger by one */
+    uint64_t immediate;               /* of the first chunk; the next one's is larger by one */
     uint32_t count;                   /* ≥ 1; the cursor has this many before it */
     uint64_t token;                   /* comes back in `written`, once for each */
     uint64_t rails;                   /* as in kvr_group_post */
@@ -222,6 +223,8 @@ struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint3
 #define KVR_GROUP_REST_NS      KVR_S
 #define KVR_GROUP_REST_POLL_NS (100 * KVR_MS)
 uint32_t kvr_group_rails(const struct kvr_group *group, uint32_t *ret_first); /* how many */
+/* Bits of its rails on which 64 bits of an immediate arrive (rule 5). */
+uint64_t kvr_group_tagged(const struct kvr_group *group);
 uint32_t kvr_group_number(const struct kvr_group *group); /* as in its options */
 int kvr_group_wait_fd(const struct kvr_group *group,
                       uint32_t rail); /* -1: none; changes on a recycle */

@@ -369,7 +369,7 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
             break;
         }
     }
-    posted = write.immediate - run->immediate;
+    posted = (uint32_t)(write.immediate - run->immediate);
     *ret_posted = posted;
     if (group->clock != NULL)
         group_count(&lane.link->rail->counters.post_ns, group->clock() - began);

@@ -12,7 +12,8 @@ kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
                                        .epoch = epoch,
                                        .group = group->number,
                                        .same_host = rail->same_host,
-                                       .needs_senders = rail->needs_senders};
+                                       .needs_senders = rail->needs_senders,
+                                       .tags = rail->tags};
 
     if (group->scratch != NULL) {
         address.scratch_bytes = (uint32_t)group->scratch->layout.bytes;

@@ -38,7 +38,7 @@ struct group_rail {
     struct kvr_rail_address address; /* written under group->address_lock, as the next */
     struct kvr_error refused;        /* why no successor could be opened */
     struct kvr_write_facts limits;
-    bool same_host, needs_senders;
+    bool same_host, needs_senders, tags;
     uint32_t writes_max;
     uint64_t bytes_max;
     uint32_t writes; /* accepted and not yet settled */

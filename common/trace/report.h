@@ -86,7 +86,13 @@ const char *kvr_counter_text(kvr_counter counter);
     X(KVR_RAIL_SLEEP_TIME, "thread_sleep_seconds", false, 1e-9,                                    \
       "The rail's thread slept; the same for all rails of a group.")                               \
     X(KVR_RAIL_CPU_TIME, "thread_cpu_seconds", false, 1e-9,                                        \
-      "CPU time of the rail's thread; the same for all rails of a group.")
+      "CPU time of the rail's thread; the same for all rails of a group.")                         \
+    X(KVR_RAIL_IDLE_SLOT, "idle_slot_writes", false, 1,                                            \
+      "Writes that arrived for a slot without a transfer: a stranger, or a bug.")                  \
+    X(KVR_RAIL_WRONG_TAG, "wrong_tag_writes", false, 1,                                            \
+      "Writes that arrived with another tag than their GRANT's: a stranger, or a bug.")            \
+    X(KVR_RAIL_WRONG_CHUNK, "wrong_chunk_writes", false, 1,                                        \
+      "Writes that arrived for a chunk that the transfer does not have.")
 
 typedef enum kvr_rail_counter {
     KVR_RAIL_COUNTER_LIST(KVR_SYMBOL) KVR_RAIL_COUNTER_END

@@ -87,11 +87,11 @@ static kvr_status check_versions(const struct kvr_msg_hello *source,
 
     if (source->version_min == 0 || target->version_min == 0 || highest < source->version_min ||
         highest < target->version_min)
-        return kvr_error_set(error, KVR_VERSION, "compat",
-                             "protocol version: the source speaks %" PRIu32 " to %" PRIu32
-                             ", the target speaks %" PRIu32 " to %" PRIu32,
-                             source->version_min, source->version_max, target->version_min,
-                             target->version_max);
+        return kvr_error_set(
+            error, KVR_VERSION, "compat",
+            "protocol version: the source speaks %" PRIu32 " to %" PRIu32
+            ", the target speaks %" PRIu32 " to %" PRIu32 ": upgrade both agents together",
+            source->version_min, source->version_max, target->version_min, target->version_max);
     *ret_version = highest;
     return KVR_OK;
 }
@@ -137,6 +137,23 @@ static kvr_status check_senders(const struct kvr_msg_hello *target, uint32_t ver
     return KVR_OK;
 }
 
+/* Rule 5: on such a rail of the target a write counts only with its tag. Both ends have the same
+ * provider, so this is for versions of libfabric that carry more than others. */
+static kvr_status check_tags(const struct kvr_msg_hello *source, const struct kvr_msg_hello *target,
+                             struct kvr_error *error)
+{
+    for (uint32_t t = 0; t < target->rail_count; t++)
+        for (uint32_t s = 0; s < source->rail_count; s++)
+            if (target->rails[t].tags && !source->rails[s].tags &&
+                target->rails[t].same_host == source->rails[s].same_host)
+                return kvr_error_set(error, KVR_INCOMPATIBLE, "compat",
+                                     "tags: rail %" PRIu32 " of the target takes writes with tags "
+                                     "alone, and rail %" PRIu32 " of the source carries none: use "
+                                     "the same libfabric on both hosts",
+                                     target->rails[t].rail, source->rails[s].rail);
+    return KVR_OK;
+}
+
 kvr_status kvr_hello_check(const struct kvr_msg_hello *source, const struct kvr_msg_hello *target,
                            uint32_t *ret_version, struct kvr_error *error)
 {
@@ -146,6 +163,7 @@ kvr_status kvr_hello_check(const struct kvr_msg_hello *source, const struct kvr_
     if (strncmp(source->provider, target->provider, sizeof(source->provider)) != 0)
         return refuse_text(error, "provider", source->provider, target->provider);
     KVR_TRY(check_senders(target, *ret_version, error));
+    KVR_TRY(check_tags(source, target, error));
     return kvr_compat_check_any(source->compats, source->compat_count, target->compats,
                                 target->compat_count, error);
 }

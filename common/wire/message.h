@@ -56,12 +56,13 @@
 /* Raised when a message gains what its receiver must know of, and the least when an older one
  * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
  * nothing, staging memory. 3: targets that move pages of devices themselves. 4: ROOM, a share of
- * staging memory is a ring. 5: SKIP, and states with one page a request. 6: SENDER. */
-#define KVR_PROTOCOL_MIN    4
+ * staging memory is a ring. 5: SKIP, and states with one page a request. 6: SENDER. 7: the tag in
+ * GRANT. */
+#define KVR_PROTOCOL_MIN    7
 #define KVR_PROTOCOL_SKIP   5 /* the first that has it */
 #define KVR_PROTOCOL_STATES 5 /* the first that has them */
 #define KVR_PROTOCOL_SENDER 6 /* the first that has it */
-#define KVR_PROTOCOL_MAX    6
+#define KVR_PROTOCOL_MAX    7
 
 typedef enum kvr_message_kind {
     KVR_MSG_HELLO = 1,
@@ -214,6 +215,7 @@ struct kvr_msg_plan {
 struct kvr_msg_grant {
     const uint16_t *slots; /* slots[chunk >> 16] names the slot of a chunk */
     uint32_t slot_count;
+    uint32_t tag; /* of each write to a rail that takes tags (rule 5); never 0 */
     const struct kvr_rail_address *rails; /* rails that may be written to, with their epochs now */
     uint32_t rail_count;
     /* Of the target's staging memory; 0 bytes: the pages are written. Chunks lie there one behind

@@ -27,7 +27,7 @@
     X(more)                                                                                        \
     X(revocation_word)                                                                             \
     X(none)
-#define GRANT_FIELDS(X)       X(quota_offset) X(quota_bytes)
+#define GRANT_FIELDS(X)       X(quota_offset) X(quota_bytes) X(tag)
 #define FINAL_FIELDS(X)       X(segment_count) X(chunk_count) X(token_end) X(tail_bytes) X(has_tail)
 #define DIGEST_FIELDS(X)      X(chunk_first) X(chunk_count)
 #define EPOCH_COUNT_FIELDS(X) X(rail) X(epoch) X(count)

@@ -2,7 +2,8 @@
 #include "wire/message_parts.h"
 
 #define LIMITS_FIELDS(X) X(pieces_local) X(pieces_remote) X(chunk_bytes_max) X(calibrated)
-#define RAIL_FIELDS(X)   X(rail) X(epoch) X(group) X(same_host) X(needs_senders) X(scratch_bytes)
+#define RAIL_FIELDS(X)                                                                             \
+    X(rail) X(epoch) X(group) X(same_host) X(needs_senders) X(tags) X(scratch_bytes)
 
 kvr_status kvr_put_limits(struct kvr_arena *arena, const struct kvr_write_limits *in,
                           kvr_pb_limits **ret_limits)

@@ -160,6 +160,7 @@ static void peer_grant(struct kvr_message *message)
 
     slots[0] = (uint16_t)fuzz_about(fuzz.input, 5);
     message->grant.slots = slots;
+    message->grant.tag = slots[0]; /* 0 is none */
     message->grant.slot_count = fuzz_below(fuzz.input, 16) == 15 ? fuzz_below(fuzz.input, 65) : 1;
     message->grant.quota_bytes = fuzz_about(fuzz.input, fuzz_below(fuzz.input, 4) * UINT64_C(4096));
     message->grant.quota_offset = fuzz_about(fuzz.input, 0);

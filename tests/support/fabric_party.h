@@ -39,7 +39,7 @@ struct party_command {
     party_verb verb;
     uint32_t rail, rail_count;
     uint32_t count, bytes, pieces;
-    uint32_t first_immediate;
+    uint64_t first_immediate;
     uint64_t seed;
     bool wrong_key;
     bool one_target; /* a write's pieces lie side by side at the target */
@@ -62,7 +62,7 @@ struct party_side {
     _Atomic uint64_t wrong;             /* arrivals before their bytes */
     _Atomic uint64_t queue_errors;      /* error entries that name no write */
     _Atomic uint64_t arrived_on[PARTY_RAILS];
-    _Atomic uint32_t last_immediate;
+    _Atomic uint64_t last_immediate;
     /* Set by the test: check the bytes of every arrival the moment it is seen. */
     struct party_command expected;
     _Atomic bool check_arrivals;

@@ -46,7 +46,7 @@ static const struct party_side *other(const struct party *party)
     return &party->shared->sides[1 - party->side];
 }
 
-static void arrived(struct party *party, uint32_t rail, uint32_t immediate)
+static void arrived(struct party *party, uint32_t rail, uint64_t immediate)
 {
     struct party_side *side = own(party);
 
@@ -54,8 +54,9 @@ static void arrived(struct party *party, uint32_t rail, uint32_t immediate)
     side->arrived_on[rail]++;
     if (side->bits[immediate % PARTY_BITS]++ > 0)
         side->repeated++;
-    if (side->check_arrivals && party_wrong_bytes(party->bytes, &side->expected,
-                                                  immediate - side->expected.first_immediate) > 0)
+    if (side->check_arrivals &&
+        party_wrong_bytes(party->bytes, &side->expected,
+                          (uint32_t)(immediate - side->expected.first_immediate)) > 0)
         side->wrong++;
     side->arrived++; /* last: the thread that waits for it reads the others then */
 }

@@ -1,5 +1,6 @@
 #include "tests/support/fake_group.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "tests/support/check.h"
@@ -194,7 +195,7 @@ void finish_all(struct kvr_endpoint *endpoint)
         finish(endpoint, 0, KVR_OK);
 }
 
-void arrive(struct kvr_endpoint *endpoint, uint32_t immediate)
+void arrive(struct kvr_endpoint *endpoint, uint64_t immediate)
 {
     fake_push(endpoint,
               (struct kvr_completion){.kind = KVR_COMPLETION_ARRIVED, .immediate = immediate});
@@ -218,19 +219,19 @@ static void user_written(void *self, kvr_ns now, uint64_t token, uint32_t count,
     note("written%llu:%s ", (unsigned long long)token, kvr_status_name(status));
 }
 
-static void user_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+static void user_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     (void)self, (void)now;
-    note("unmoved%u/%u:%u ", rail, epoch, immediate);
+    note("unmoved%u/%u:%" PRIu64 " ", rail, epoch, immediate);
 }
 
-static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     (void)self;
     (void)now;
     fake.arrived_count++;
     fake.arrived_epoch = epoch;
-    note("arrived%u/%u:%u ", rail, epoch, immediate);
+    note("arrived%u/%u:%" PRIu64 " ", rail, epoch, immediate);
     if (fake.tell_arrivals) {
         union fake_arrival arrival = {.head.kind = KVR_GROUP_KIND_USER,
                                       .number = fake.arrived_count};
@@ -269,7 +270,7 @@ static const struct kvr_group_user writes_down = {.command = user_command,
 
 bool fake_rings_by_itself;
 uint32_t fake_same_host;
-bool fake_needs_senders;
+bool fake_needs_senders, fake_tags;
 
 void fixture_open(struct group_fixture *fixture, uint32_t rail_count, uint32_t window,
                   uint32_t ring_entries)
@@ -292,6 +293,7 @@ void fixture_open_as(struct group_fixture *fixture, const struct kvr_group_optio
         fixture->rails[i].number = i;
         fixture->rails[i].facts.same_host_only = (fake_same_host >> i & 1) != 0;
         fixture->rails[i].facts.needs_senders = fake_needs_senders;
+        fixture->rails[i].facts.immediate_bits = fake_tags ? 64 : 32;
         fixture->rails[i].facts.write =
             (struct kvr_write_facts){.pieces_local = 4,
                                      .pieces_remote = 4,

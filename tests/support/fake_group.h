@@ -12,7 +12,7 @@
 
 struct fake_write {
     uint64_t context, peer;
-    uint32_t immediate;
+    uint64_t immediate;
     bool more;
     struct kvr_fabric_piece first; /* of its pieces */
 };
@@ -66,6 +66,7 @@ extern struct fake fake;
 extern const struct kvr_fabric fake_fabric;
 extern bool fake_rings_by_itself; /* groups that are opened from now on: no doorbells */
 extern uint32_t fake_same_host;   /* the same: bits of rails for this host alone */
+extern bool fake_tags;            /* the same: rails take tags */
 extern bool fake_needs_senders;   /* the same: rails must know their senders */
 
 /* A group of `rail_count` rails with the given window, and the memory to write from and to. */
@@ -82,7 +83,7 @@ struct group_fixture {
 /* The fabric's side. */
 void finish(struct kvr_endpoint *endpoint, unsigned i, kvr_status status); /* the i-th oldest */
 void finish_all(struct kvr_endpoint *endpoint);
-void arrive(struct kvr_endpoint *endpoint, uint32_t immediate);
+void arrive(struct kvr_endpoint *endpoint, uint64_t immediate);
 void fake_push(struct kvr_endpoint *endpoint, struct kvr_completion completion);
 
 /* The loop's side. The group's user only writes down what it is told, if options name none; they

@@ -82,6 +82,14 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
     return FUZZ_RAILS;
 }
 
+static uint64_t port_random(void *self)
+{
+    static uint64_t drawn;
+
+    (void)self;
+    return drawn += UINT64_C(0x9e3779b97f4a7c15);
+}
+
 struct kvr_ports fuzz_ports(void)
 {
     return (struct kvr_ports){
@@ -92,6 +100,7 @@ struct kvr_ports fuzz_ports(void)
         .region_done = port_region_done,
         .engine_done = port_engine_done,
         .rails = port_rails,
+        .random = port_random,
     };
 }
 

@@ -15,11 +15,17 @@ uint32_t source_version = KVR_PROTOCOL_MAX;
 
 void inbound_begin(uint32_t slot_count)
 {
+    inbound_begin_within(slot_count, slot_count);
+}
+
+void inbound_begin_within(uint32_t slot_count, uint32_t slot_last)
+{
     static uint8_t plan_memory[1 << 20] __attribute__((aligned(64)));
     struct inbound_options options = {.silence_ns = SILENCE,
                                       .quiet_ns = QUIET,
                                       .deadline_default_ns = 60 * KVR_S,
                                       .slot_count = slot_count,
+                                      .slot_last = slot_last,
                                       .rail_count = 2,
                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 

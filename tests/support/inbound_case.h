@@ -19,6 +19,7 @@ extern kvr_ns now;
 extern uint32_t source_version; /* of the protocol, in the sessions with all sources */
 int open_inbound(void **state); /* a cmocka setup */
 void inbound_begin(uint32_t slot_count);
+void inbound_begin_within(uint32_t slot_count, uint32_t slot_last);
 extern struct small_side target; /* the engine's memory */
 /* Fetches from the source ranks of peers first … first + count - 1; the nonce of the first. */
 uint64_t fetch(uint64_t handle, uint32_t first, uint32_t count);

@@ -84,6 +84,13 @@ static void port_region_stage(void *self, const struct kvr_region_set *set, uint
     machine_log.registered_id = id;
 }
 
+/* The slot that has rested longest is drawn, and the first tag. */
+static uint64_t port_random(void *self)
+{
+    (void)self;
+    return machine_log.random;
+}
+
 const struct kvr_ports machine_ports = {
     .send = port_send,
     .dial = port_dial,
@@ -95,6 +102,7 @@ const struct kvr_ports machine_ports = {
     .region_stage = port_region_stage,
     .engine_done = port_engine_done,
     .rails = port_rails,
+    .random = port_random,
 };
 
 void machine_log_clear(void)

@@ -16,6 +16,7 @@ struct machine_log {
     uint32_t command_count;
     struct kvr_notice notices[MACHINE_LOG_MAX];
     uint32_t notice_count;
+    uint64_t random;  /* what the port answers */
     uint32_t granted; /* bits of the rails that the last GRANT named */
     uint32_t hang_ups, regions_done, engines_done;
     uint32_t region_done; /* the number of the last one */

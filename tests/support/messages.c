@@ -89,6 +89,7 @@ static void rail(struct kvr_rng *rng, struct kvr_rail_address *ret_rail)
     for (uint32_t i = 0; i < ret_rail->bytes; i++)
         ret_rail->address[i] = (uint8_t)kvr_rng_next(rng);
     ret_rail->needs_senders = kvr_rng_percent(rng, 50);
+    ret_rail->tags = kvr_rng_percent(rng, 50);
     ret_rail->scratch_bytes = u32(rng);
     ret_rail->scratch.key = u64(rng);
     ret_rail->scratch.base = u64(rng);
@@ -252,6 +253,7 @@ static void grant(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     ret_grant->slots = memory->slots;
     ret_grant->rail_count = rails(rng, percent, memory);
     ret_grant->rails = memory->rails;
+    ret_grant->tag = u32(rng);
     ret_grant->quota_offset = kvr_rng_next(rng);
     ret_grant->quota_bytes = kvr_rng_next(rng);
     ret_grant->quota_keys = memory->keys;

@@ -28,7 +28,7 @@ static bool same_compat(const struct kvr_compat *a, const struct kvr_compat *b)
 static bool same_rail(const struct kvr_rail_address *a, const struct kvr_rail_address *b)
 {
     return SAME(rail) && SAME(epoch) && SAME(bytes) &&
-           same_bytes(a->address, b->address, a->bytes) && SAME(needs_senders) &&
+           same_bytes(a->address, b->address, a->bytes) && SAME(needs_senders) && SAME(tags) &&
            SAME(scratch_bytes) && SAME(scratch.key) && SAME(scratch.base);
 }
 
@@ -137,7 +137,7 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
         return same_plan(&a->plan, &b->plan);
     case KVR_MSG_GRANT:
         return SAME(grant.slot_count) && SAME(grant.rail_count) && SAME(grant.quota_offset) &&
-               SAME(grant.quota_bytes) && SAME(grant.quota_key_count) &&
+               SAME(grant.quota_bytes) && SAME(grant.tag) && SAME(grant.quota_key_count) &&
                same_bytes(a->grant.quota_keys, b->grant.quota_keys,
                           a->grant.quota_key_count * sizeof(*a->grant.quota_keys)) &&
                same_bytes(a->grant.slots, b->grant.slots, a->grant.slot_count * 2) &&

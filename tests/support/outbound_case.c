@@ -237,6 +237,7 @@ void grant_rails(uint32_t peer, uint64_t nonce, uint32_t rail)
 
     message.grant.slots = slots;
     message.grant.slot_count = 1;
+    message.grant.tag = GRANT_TAG;
     message.grant.rails = &granted;
     message.grant.rail_count = 1;
     outbound_message(&outbound, now, peer, &message);

@@ -12,6 +12,7 @@
 #define LEASE          (10 * KVR_S)
 #define HANDLE         77
 #define NONCE          1000
+#define GRANT_TAG      0x5eedface
 #define FETCH_DEADLINE (20 * KVR_S)
 
 extern struct outbound outbound;

@@ -4,7 +4,8 @@
  *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait [digest]
  *
  * target: the target engine alters a byte of the first layer after its LAYER_IN.
- * wait: after the first layer nothing more is ready until standard input ends.
+ * wait: after the first layer nothing more is ready until standard input ends. Fails if the target
+ * has heard more than that layer by then.
  * digest: the fetch asks for the digest of every write. Prints the two terminal events. Exit 0:
  * they came. */
 #include <stdio.h>
@@ -56,8 +57,36 @@ static bool word_fits(const struct engine *target)
     return landed >= BASE + target->layers_in;
 }
 
+/* The source has computed one layer: what the target hears of another one is not true. */
+static bool heard_more(struct engine *target)
+{
+    struct kvrail_event event;
+
+    while (kvrail_poll(target->agent, &event, 1) > 0) {
+        if (event.kind != KVRAIL_EVENT_LAYER_IN && !event.terminal)
+            continue;
+        printf("target %s came although layer 1 is not computed yet\n",
+               kvrail_event_name(event.kind));
+        return true;
+    }
+    return !word_fits(target) || kvrail_landed(target->agent, WORD) > BASE + 1;
+}
+
+/* Every page of the target is the source's. */
+static bool bytes_fit(const struct engine *source, const struct engine *target)
+{
+    for (unsigned layer = 0; layer < LAYERS; layer++)
+        for (unsigned page = 0; page < PAGES; page++)
+            if (memcmp(engine_page(source, layer, source_pages[page]),
+                       engine_page(target, layer, target_pages[page]),
+                       source->region.page_stride) != 0)
+                return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    bool waits = (argc == 5 || argc == 6) && strcmp(argv[4], "wait") == 0;
     struct engine source = {0}, target = {0};
     struct kvrail_event event;
 
@@ -76,12 +105,22 @@ int main(int argc, char **argv)
                 return 1;
         if (layer == 0 && strcmp(argv[4], "target") == 0)
             engine_page(&target, 0, target_pages[1])[100] ^= 1;
-        while (layer == 0 && strcmp(argv[4], "wait") == 0 && getchar() != EOF)
-            ;
+        if (layer == 0 && waits) {
+            printf("held\n");
+            fflush(stdout);
+            while (getchar() != EOF)
+                ;
+        }
+        if (layer == 0 && waits && heard_more(&target))
+            return 1;
     }
     while (!target.ended)
         if (!engine_take(&target, "target", &event))
             return 1;
+    if (waits && target.done && !bytes_fit(&source, &target)) {
+        printf("done, but its bytes are not the source's\n");
+        return 1;
+    }
     while (!source.ended)
         if (!engine_take(&source, "source", &event))
             return 1;

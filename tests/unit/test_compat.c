@@ -44,7 +44,7 @@ static void compat_versions(void **state)
     target.version_min = 4;
     assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_VERSION);
     assert_string_equal(error.detail, "protocol version: the source speaks 1 to 3, the target "
-                                      "speaks 4 to 5");
+                                      "speaks 4 to 5: upgrade both agents together");
     target.version_min = 1;
     target.beat_ms = 0;
     assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_INVALID);
@@ -76,6 +76,31 @@ static void compat_rails_that_must_know_who_writes(void **state)
     assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_OK);
     assert_int_equal(version, 6);
     assert_int_equal(kvr_hello_check(&target, &source, &version, &error), KVR_OK);
+}
+
+/* A write without its tag would not count there. Rails for one host are paired with such rails. */
+static void compat_rails_that_take_tags(void **state)
+{
+    struct kvr_rail_address ours[2] = {{.rail = 0, .tags = true}, {.rail = 1, .same_host = true}};
+    struct kvr_rail_address theirs[2] = {{.rail = 4, .tags = true}, {.rail = 5, .same_host = true}};
+    struct kvr_msg_hello source = {7, 7, .boot = 1, .beat_ms = 1000, .limits = least};
+    struct kvr_msg_hello target = {7, 7, .boot = 2, .beat_ms = 1000, .limits = least};
+    struct kvr_error error;
+    uint32_t version = 0;
+
+    (void)state;
+    source.rails = ours;
+    target.rails = theirs;
+    source.rail_count = target.rail_count = 2;
+    assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_OK);
+    ours[0].tags = false;
+    assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_INCOMPATIBLE);
+    assert_string_equal(error.detail,
+                        "tags: rail 4 of the target takes writes with tags alone, and "
+                        "rail 0 of the source carries none: use the same libfabric "
+                        "on both hosts");
+    theirs[0].tags = false;
+    assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_OK);
 }
 
 /* A plan divides by these limits. */
@@ -132,6 +157,7 @@ int main(void)
         cmocka_unit_test(compat_names_the_field_and_both_values),
         cmocka_unit_test(compat_versions),
         cmocka_unit_test(compat_rails_that_must_know_who_writes),
+        cmocka_unit_test(compat_rails_that_take_tags),
         cmocka_unit_test(compat_write_limits),
         cmocka_unit_test(frame_of_any_length_is_cut_out),
     };

@@ -154,7 +154,7 @@ static void over_written(void *self, kvr_ns now, uint64_t token, uint32_t count,
     ((struct writer *)self)->written += count;
 }
 
-static void over_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+static void over_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     (void)now, (void)rail, (void)epoch, (void)immediate;
     ((struct writer *)self)->arrived++;

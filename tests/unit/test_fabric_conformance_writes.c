@@ -107,20 +107,23 @@ static void write_is_acknowledged(void **state)
 static void write_carries_all_bits_of_the_immediate(void **state)
 {
     struct party *party = party_open(case_provider, 1);
+    uint32_t bits = case_facts(party)->immediate_bits;
 
     (void)state;
+    assert_true(bits == 32 || bits == 64);
     for (int source = 0; source < 2; source++) {
         struct party_side *target = &party_shared(party)->sides[1 - source];
 
         case_tell(party, 1 - source, PARTY_CLEAR);
-        for (uint32_t i = 0; i < 36; i++) {
-            static const uint32_t others[4] = {0, UINT32_MAX, 0xdeadbeef, 0x0000ffff};
+        for (uint32_t i = 0; i < 68; i++) {
+            static const uint64_t others[4] = {0, UINT64_MAX, 0xdeadbeeffeedface, 0x0000ffff};
             struct party_command post = case_post(1, 8, 1, 1);
 
-            post.first_immediate = i < 32 ? 1u << i : others[i - 32];
+            post.first_immediate = i < 64 ? UINT64_C(1) << i : others[i - 64];
             case_do(party, source, &post);
             assert_true(party_wait(party, &target->arrived, i + 1, 5000));
-            assert_int_equal(target->last_immediate, post.first_immediate);
+            assert_true(target->last_immediate ==
+                        (bits == 64 ? post.first_immediate : (uint32_t)post.first_immediate));
         }
     }
     party_close(party);

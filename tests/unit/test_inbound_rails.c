@@ -33,6 +33,12 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
     return 0;
 }
 
+static uint64_t port_random(void *self)
+{
+    (void)self;
+    return 0;
+}
+
 static void recycled(kvr_ns now, uint32_t epoch, kvr_status status)
 {
     struct kvr_group_message message = {
@@ -46,7 +52,7 @@ static void recycled(kvr_ns now, uint32_t epoch, kvr_status status)
 static void inbound_opens_a_rail_again(void **state)
 {
     static const struct kvr_ports ports = {
-        .command = port_command, .send = port_send, .rails = port_rails};
+        .command = port_command, .send = port_send, .rails = port_rails, .random = port_random};
     struct inbound_options options = {.slot_count = 4, .rail_count = 1};
     void *tables = malloc(TABLES_BYTES);
     struct kvr_buddy memory;

@@ -131,6 +131,59 @@ static void slots_are_reused_oldest_first(void **state)
     assert_int_not_equal(seen[0], 0);
 }
 
+/* Any of the older half may be drawn, and none of the younger. Each is drawn once before it has
+ * rested again. */
+static void slots_are_drawn_of_the_older_half(void **state)
+{
+    bool drawn[KVR_SLOTS] = {false};
+    uint16_t last = 0;
+
+    (void)state;
+    inbound_begin_within(SLOTS, 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint64_t nonce = fetch(10 + i, 0, 1);
+        uint16_t slot;
+
+        machine_log_clear();
+        machine_log.random = UINT64_C(0x9e3779b97f4a7c15) * (i + 1);
+        plan(0, nonce);
+        slot = land_commanded(LAND_OPEN).opened->slots[0];
+        assert_in_range(slot, 1, (KVR_SLOTS - 1) / 2 + 201);
+        assert_false(drawn[slot]);
+        assert_int_not_equal(slot, last + 1); /* counting finds none */
+        drawn[slot] = true;
+        last = slot;
+        final(0, nonce);
+        group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+        group_closes(nonce);
+    }
+}
+
+/* One for all GRANTs of a transfer, another for the next transfer, and never 0. */
+static void each_transfer_has_a_tag(void **state)
+{
+    static const uint64_t random[] = {0, 1, UINT32_MAX, UINT64_MAX, 0x123456789abcdef0};
+    uint32_t tags[5];
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        uint64_t nonce = fetch(10 + i, 0, 1);
+
+        machine_log_clear();
+        machine_log.random = random[i];
+        plan(0, nonce);
+        tags[i] = land_commanded(LAND_OPEN).opened->tag;
+        assert_int_not_equal(tags[i], 0);
+        assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.tag, tags[i]);
+        final(0, nonce);
+        group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+        group_closes(nonce);
+    }
+    assert_int_equal(tags[0], 1);
+    assert_int_equal(tags[1], 2);
+    assert_int_equal(tags[2], 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +193,8 @@ int main(void)
         cmocka_unit_test_setup(a_fetch_larger_than_the_pool_is_refused, open_inbound),
         cmocka_unit_test_setup(a_fetch_that_turns_out_larger_than_the_pool_fails, open_inbound),
         cmocka_unit_test_setup(slots_are_reused_oldest_first, open_inbound),
+        cmocka_unit_test_setup(slots_are_drawn_of_the_older_half, open_inbound),
+        cmocka_unit_test_setup(each_transfer_has_a_tag, open_inbound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,12 +298,12 @@ static void land_counts_stale_writes(void **state)
     arrive(fixture.rails[0].newest, (SLOT + 1) << 16);
     arrive(fixture.rails[0].newest, 5); /* slot 0: warm-up */
     step();
-    assert_int_equal(atomic_load(&land.stale), 1);
+    assert_int_equal(atomic_load(&land.unexpected[0][UNEXPECTED_IDLE_SLOT]), 1);
     landing_open(KVR_DIGEST_OFF);
     tell_land(LAND_MESSAGE(LAND_CLOSE));
     arrive(fixture.rails[1].newest, SLOT << 16);
     step();
-    assert_int_equal(atomic_load(&land.stale), 2);
+    assert_int_equal(atomic_load(&land.unexpected[1][UNEXPECTED_IDLE_SLOT]), 1);
 }
 
 /* Rule 11: a copy from revoked pages counts for quiet, and sets no bit. A word that names another

@@ -144,7 +144,9 @@ static void an_arrival_elsewhere_is_handed_over(void **state)
     assert_int_equal(told(LAND_ALL), 1);
     assert_int_equal(landing.arrived.counts[0].rail, 1);
     assert_int_equal(landing.arrived.counts[0].count, CHUNKS);
-    assert_int_equal(atomic_load(&lands[0].stale) + atomic_load(&lands[1].stale), 0);
+    assert_int_equal(atomic_load(&lands[0].unexpected[1][UNEXPECTED_IDLE_SLOT]) +
+                         atomic_load(&lands[1].unexpected[1][UNEXPECTED_IDLE_SLOT]),
+                     0);
 }
 
 /* No landing was announced there. */
@@ -152,7 +154,7 @@ static void an_arrival_for_nobody_is_stale(void **state)
 {
     (void)state;
     arrives(0);
-    assert_int_equal(atomic_load(&lands[1].stale), 1);
+    assert_int_equal(atomic_load(&lands[1].unexpected[1][UNEXPECTED_IDLE_SLOT]), 1);
 }
 
 static void an_epoch_is_closed_behind_its_last_arrival(void **state)
@@ -202,7 +204,7 @@ static void forwarding_ends_behind_its_last_arrival(void **state)
     step(0);
     assert_int_equal(landing.chunk_count, 1);
     assert_int_equal(told(LAND_FORWARD_ENDED), 1);
-    assert_int_equal(atomic_load(&lands[1].stale), 1);
+    assert_int_equal(atomic_load(&lands[1].unexpected[1][UNEXPECTED_IDLE_SLOT]), 1);
 }
 
 /* An arrival may be quicker than the loop's command, which has more commands before it than one
@@ -220,7 +222,7 @@ static void an_arrival_handed_over_waits_for_its_grant(void **state)
     tell(1, LAND_MESSAGE(LAND_FORWARD, .forward = {&landing, 0}));
     arrives(0);
     step(0);
-    assert_int_equal(atomic_load(&lands[0].stale), 0);
+    assert_int_equal(atomic_load(&lands[0].unexpected[1][UNEXPECTED_IDLE_SLOT]), 0);
     assert_int_equal(landing.chunk_count, 1);
 }
 

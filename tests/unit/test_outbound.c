@@ -484,6 +484,27 @@ static void missing_chunks_are_posted_again(void **state)
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
 }
 
+/* Rule 5: the writes of the job carry the target's tag. */
+static void a_grant_has_a_tag(void **state)
+{
+    static const uint16_t slots[1] = {3};
+    struct kvr_message untagged = {.kind = KVR_MSG_GRANT, .transfer = NONCE + 1};
+
+    (void)state;
+    publish_for(2);
+    publish_all();
+    want(0, NONCE);
+    want(1, NONCE + 1);
+    grant(0, NONCE);
+    assert_int_equal(push_commanded(PUSH_OPEN).opened->tag, GRANT_TAG);
+    untagged.grant.slots = slots;
+    untagged.grant.slot_count = 1;
+    outbound_message(&outbound, now, 1, &untagged);
+    assert_int_equal(machine_command_count(PUSH_OPEN), 1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_MALFORMED);
+    assert_string_equal(machine_sent(KVR_MSG_FAIL)->reason.detail, "a GRANT without a tag");
+}
+
 static void without_a_rail_it_fails_after_a_while(void **state)
 {
     (void)state;
@@ -565,6 +586,7 @@ int main(void)
         CASE(messages_about_nothing_are_unknown),
         CASE(a_broken_pair_is_asked_about_at_once),
         CASE(missing_chunks_are_posted_again),
+        CASE(a_grant_has_a_tag),
         CASE(without_a_rail_it_fails_after_a_while),
         CASE(an_absence_asks_every_peer),
     };

@@ -227,7 +227,7 @@ static void what_both_may_carry_is_not_lent(void **state)
     (void)state;
     open_mixed(true);
     message.grant.slots = &slot;
-    message.grant.slot_count = 1;
+    message.grant.slot_count = message.grant.tag = 1;
     message.grant.rails = rails;
     message.grant.rail_count = 2;
     outbound_message(&outbound, now, 0, &message);

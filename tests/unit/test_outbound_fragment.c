@@ -56,7 +56,7 @@ static void pieces_between_staging_memories_are_not_refused(void **state)
     struct kvr_message grant = {
         .kind = KVR_MSG_GRANT,
         .transfer = SHARE_NONCE,
-        .grant = {.slots = &slot, .slot_count = 1, .rails = &rail, .rail_count = 1}};
+        .grant = {.slots = &slot, .slot_count = 1, .tag = 1, .rails = &rail, .rail_count = 1}};
     const struct kvr_write_limits *limits;
     struct kvr_stage stage = {.index = 0};
 
@@ -137,6 +137,7 @@ static void grant_share(const struct kvr_remote_key *keys, uint32_t key_count)
     struct kvr_message grant = {.kind = KVR_MSG_GRANT,
                                 .transfer = SHARE_NONCE,
                                 .grant = {.slots = &slot,
+                                          .tag = 1,
                                           .slot_count = 1,
                                           .rails = &rail,
                                           .rail_count = 1,

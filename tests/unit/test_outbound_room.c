@@ -37,6 +37,7 @@ static void grant_share(uint64_t quota_bytes)
     struct kvr_message grant = {.kind = KVR_MSG_GRANT,
                                 .transfer = NONCE,
                                 .grant = {.slots = slots,
+                                          .tag = 1,
                                           .slot_count = 1,
                                           .rails = &rail,
                                           .rail_count = 1,

@@ -188,18 +188,19 @@ static void peer_refusal_names_the_field(void **state)
 /* The error names both ranges, whichever side is older and whichever side detects it. */
 static void peer_of_another_version_is_refused(void **state)
 {
+#define BOTH ": upgrade both agents together"
     static const struct {
         uint32_t source_min, source_max, target_min, target_max; /* 0: this version's own */
         const char *words;
     } cases[] = {
-        {0, 0, 1, 1, "protocol version: the source speaks 4 to 6, the target speaks 1 to 1"},
-        {0, 0, 7, 9, "protocol version: the source speaks 4 to 6, the target speaks 7 to 9"},
-        {1, 1, 0, 0, "protocol version: the source speaks 1 to 1, the target speaks 4 to 6"},
+        {0, 0, 1, 1, "protocol version: the source speaks 7 to 7, the target speaks 1 to 1" BOTH},
+        {0, 0, 8, 9, "protocol version: the source speaks 7 to 7, the target speaks 8 to 9" BOTH},
+        {4, 6, 0, 0, "protocol version: the source speaks 4 to 6, the target speaks 7 to 7" BOTH},
     };
 
     (void)state;
-    assert_int_equal(KVR_PROTOCOL_MIN, 4); /* the expected sentences depend on it */
-    assert_int_equal(KVR_PROTOCOL_MAX, 6);
+    assert_int_equal(KVR_PROTOCOL_MIN, 7); /* the expected sentences depend on it */
+    assert_int_equal(KVR_PROTOCOL_MAX, 7);
     for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         source.hello.version_min = cases[i].source_min;
         source.hello.version_max = cases[i].source_max;

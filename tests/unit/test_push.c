@@ -11,6 +11,7 @@
 
 #define TRANSFER 42
 #define SLOT     7
+#define TAG      0xfeedface
 
 static struct push push;
 static struct group_fixture fixture;
@@ -88,6 +89,7 @@ static void job_open(kvr_digest_mode digest)
     job.target = &target.set;
     job.slots[0] = SLOT;
     job.slot_count = 1;
+    job.tag = TAG;
     job.target_rails = UINT32_MAX;
     job.digest = digest;
     tell_push(PUSH_MESSAGE(PUSH_OPEN, .opened = &job));
@@ -136,7 +138,7 @@ static void push_posts_layers_as_they_become_ready(void **state)
         const struct kvr_endpoint *endpoint = fixture.rails[rail].newest;
 
         for (unsigned i = 0; i < endpoint->write_count; i++) {
-            assert_int_equal(endpoint->writes[i].immediate >> 16, SLOT);
+            assert_int_equal(endpoint->writes[i].immediate >> 16, (uint64_t)TAG << 16 | SLOT);
             seen |= 1u << (endpoint->writes[i].immediate & 0xffff);
         }
     }

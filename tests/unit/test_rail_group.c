@@ -50,6 +50,7 @@ static void group_pairs_what_reaches_each_other(void **state)
     fake_same_host = 0;
     assert_true(kvr_group_address(fixture.group, 2).same_host);
     assert_false(kvr_group_address(fixture.group, 1).same_host);
+    assert_false(kvr_group_address(fixture.group, 1).tags);
     rails->rail_count = 3;
     for (uint32_t i = 0; i < 3; i++)
         rails->rails[i] = (struct kvr_rail_address){

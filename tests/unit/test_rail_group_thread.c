@@ -66,7 +66,7 @@ static void user_written(void *self, kvr_ns now, uint64_t token, uint32_t count,
         party->ended += count;
 }
 
-static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+static void user_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     struct party *party = self;
 

@@ -47,6 +47,8 @@ struct kvr_ports {
      * is given back; NULL: it shows none. */
     const _Atomic uint64_t *(*revocation_word_take)(void *self, uint32_t peer, uint32_t number);
     void (*revocation_word_return)(void *self, const _Atomic uint64_t *word);
+    /* 64 bits that cannot be guessed. */
+    uint64_t (*random)(void *self);
     struct kvr_event_sink events;
 };
 

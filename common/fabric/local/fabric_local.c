@@ -26,6 +26,7 @@ void kvr_fabric_local_facts(struct kvr_rail_facts *ret_facts)
                   .bytes_max = LOCAL_WRITE_BYTES,
                   .outstanding_max = LOCAL_WRITES,
                   .window_bytes = WINDOW_BYTES},
+        .immediate_bits = 64,
         .has_wait_fd = true,
         .progress_manual = true,
         .same_host_only = true,

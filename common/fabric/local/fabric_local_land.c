@@ -13,7 +13,7 @@ struct local_batch {
     uint32_t count, job_count, move_count;
     uint64_t bytes;
     kvr_status outcomes[LOCAL_BATCH];
-    uint32_t immediates[LOCAL_BATCH];
+    uint64_t immediates[LOCAL_BATCH];
     bool moved[LOCAL_BATCH];
     struct kvr_device *device; /* that makes the moves */
     struct kvr_device_move moves[LOCAL_BATCH * KVR_CHUNK_PIECES_MAX];

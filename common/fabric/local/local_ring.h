@@ -29,7 +29,8 @@ struct local_piece {
 };
 
 struct local_command {
-    uint32_t immediate, piece_count;
+    uint64_t immediate;
+    uint32_t piece_count;
     struct local_piece pieces[KVR_CHUNK_PIECES_MAX];
 };
 

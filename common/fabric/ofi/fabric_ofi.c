@@ -153,6 +153,7 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a rail");
     pthread_mutex_init(&rail->lock, NULL);
     status = pick(options, rail, error);
+    rail->immediate_mask = rail->facts.immediate_bits == 64 ? UINT64_MAX : UINT32_MAX;
     if (status == KVR_OK)
         rail->queue_entries = queue_entries(rail, options);
     if (status == KVR_OK && rail->provider->libfabric.injects)

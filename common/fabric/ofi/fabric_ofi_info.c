@@ -29,7 +29,7 @@ static struct fi_info *make_hints(const char *prov_name, bool device_memory)
     hints->caps = FI_MSG | FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->domain_attr->cq_data_size = sizeof(uint32_t);
+    hints->domain_attr->cq_data_size = sizeof(uint32_t); /* at least; the answer says how many */
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->fabric_attr->prov_name = strdup(prov_name);
     if (device_memory) {
@@ -395,6 +395,7 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
                 .doorbells = known->doorbells,
                 .inject_bytes = to_u32(info->tx_attr->inject_size),
             },
+        .immediate_bits = info->domain_attr->cq_data_size >= sizeof(uint64_t) ? 64 : 32,
         .progress_manual = info->domain_attr->data_progress == FI_PROGRESS_MANUAL,
         .needs_senders = known->needs_senders,
         .exposed = provider->exposed,

@@ -20,9 +20,10 @@ struct kvr_rail {
     struct fi_info *info;
     const struct kvr_provider *provider;
     struct kvr_rail_facts facts;
-    uint32_t inline_bytes;  /* of a write that is injected, at most */
-    uint32_t queue_entries; /* of an endpoint's queue; 0: the provider's own size */
-    bool acknowledges;      /* writes are completed when the target has them (fabric_ofi_ack.c) */
+    uint64_t immediate_mask; /* of the bits that arrive */
+    uint32_t inline_bytes;   /* of a write that is injected, at most */
+    uint32_t queue_entries;  /* of an endpoint's queue; 0: the provider's own size */
+    bool acknowledges;       /* writes are completed when the target has them (fabric_ofi_ack.c) */
     char congestion[16]; /* control of its connections (fabric_ofi_congestion.c); "": the host's */
     struct kvr_rail_ports ports; /* first 0: whichever the kernel gives */
     kvr_ns port_rest;

@@ -112,7 +112,7 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
         .addr = write->peer,
         .rma_iov = remote,
         .context = (void *)(uintptr_t)write->context,
-        .data = write->immediate,
+        .data = write->immediate & endpoint->rail->immediate_mask,
     };
     uint64_t flags = FI_REMOTE_CQ_DATA | FI_COMPLETION | (write->more ? FI_MORE : 0);
     struct ofi_context *slot = NULL;
@@ -199,7 +199,7 @@ static bool translate(struct kvr_endpoint *endpoint, const struct fi_cq_data_ent
     *ret_completion = (struct kvr_completion){.status = KVR_OK};
     if ((entry->flags & FI_REMOTE_WRITE) != 0) {
         ret_completion->kind = KVR_COMPLETION_ARRIVED;
-        ret_completion->immediate = (uint32_t)entry->data;
+        ret_completion->immediate = entry->data & endpoint->rail->immediate_mask;
         return (entry->flags & FI_REMOTE_CQ_DATA) != 0;
     }
     ret_completion->kind = KVR_COMPLETION_WRITTEN;

@@ -364,7 +364,8 @@ static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_wr
     made->endpoint = endpoint;
     made->target = net->endpoints[write->peer];
     made->piece_count = write->piece_count;
-    made->immediate = write->immediate;
+    made->immediate =
+        endpoint->rail->facts.immediate_bits == 64 ? write->immediate : (uint32_t)write->immediate;
     made->context = write->context;
     made->pending = made->tries = 0;
     made->was_read = made->completed = made->fails = made->lost = made->unmoved = false;

@@ -32,7 +32,7 @@ struct kvr_sim_access {
     void *from; /* landing: the writer */
     void *address;
     uint64_t bytes;
-    uint32_t immediate;
+    uint64_t immediate;
     const uint8_t *incoming; /* landing: the bytes that come */
     bool copied;             /* landing: they are read only now (kvr_rail_facts.target_copies) */
 };
@@ -112,6 +112,8 @@ void kvr_sim_rail_silence(struct kvr_rail *rail, kvr_ns until);
 /* The card is gone: what its endpoints had accepted fails, nothing lands through them any more, and
  * until then none can be opened. */
 void kvr_sim_rail_fail(struct kvr_rail *rail, kvr_ns until);
+/* A stranger's write without a segment arrives there. False: the rail has no endpoint to reach. */
+bool kvr_sim_rail_forge(struct kvr_rail *rail, uint64_t immediate);
 /* Until then it sends at speed_bps. */
 void kvr_sim_rail_slow(struct kvr_rail *rail, uint64_t speed_bps, kvr_ns until);
 /* The process is gone: endpoints and memories with it. What its cards have read may still land

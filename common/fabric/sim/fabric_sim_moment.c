@@ -358,6 +358,22 @@ static void on_arrive(struct kvr_sim_net *net, const struct sim_write *write)
     }
 }
 
+bool kvr_sim_rail_forge(struct kvr_rail *rail, uint64_t immediate)
+{
+    struct kvr_sim_net *net = rail->host->net;
+    struct kvr_completion completion = {.kind = KVR_COMPLETION_ARRIVED, .immediate = immediate};
+
+    for (uint32_t i = 0; i < net->endpoint_count; i++) {
+        struct kvr_endpoint *endpoint = net->endpoints[i];
+
+        if (endpoint->rail != rail || endpoint->stopped || endpoint->failed)
+            continue;
+        queue(net, endpoint, &completion);
+        return true;
+    }
+    return false;
+}
+
 void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now)
 {
     while (net->moment_count > 0 && net->moments[0].at <= now) {

@@ -53,7 +53,7 @@ struct sim_write {
     struct kvr_endpoint *endpoint, *target;
     struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
     unsigned piece_count;
-    uint32_t immediate;
+    uint64_t immediate;
     uint64_t context;
     uint8_t *bytes; /* as read */
     uint64_t byte_count, byte_capacity;

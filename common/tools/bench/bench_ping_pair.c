@@ -220,7 +220,7 @@ static void no_written(void *self, kvr_ns now, uint64_t token, uint32_t count, k
     (void)self, (void)now, (void)token, (void)count, (void)status;
 }
 
-static void group_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint32_t immediate)
+static void group_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     (void)now, (void)rail, (void)epoch, (void)immediate;
     arrived_now(((struct groups *)self)->pair);

@@ -309,6 +309,7 @@ static void rails_open(struct sim_agent *agent)
                   .bytes_max = 1 << 20,
                   .outstanding_max = (uint32_t)kvr_rng_between(rng, 2, 48),
                   .doorbells = agent->number % 2 == 0},
+        .immediate_bits = agent->world->tagged ? 64 : 32,
         .target_copies = agent->world->target_copies,
         .needs_senders = agent->world->needs_senders,
         .moves_pages = agent->staged && kvr_rng_percent(rng, agent->world->neighbours ? 95 : 50),
@@ -329,6 +330,15 @@ static void rails_open(struct sim_agent *agent)
         agent->groups.move_bytes = UINT64_C(1) << kvr_rng_between(rng, 12, 20);
     if (agent->world->mixed)
         copying_rails_open(agent);
+    if (agent->world->tagged)
+        agent->groups.tagged = (UINT64_C(1) << agent->rail_count) - 1;
+}
+
+static uint64_t port_random(void *self)
+{
+    struct sim_agent *agent = self;
+
+    return kvr_rng_next(&agent->world->rng);
 }
 
 static void machine_init(struct sim_agent *agent)
@@ -370,6 +380,8 @@ static void machine_init(struct sim_agent *agent)
     };
     kvr_status status;
 
+    /* Few numbers, so that slots are used again; without tags all, so that none is guessed. */
+    inbound.slot_last = agent->world->tagged ? inbound.slot_count : 0;
     if (agent->world->neighbours && !sim_has(agent->world, SIM_WRITE_CORRUPT) &&
         kvr_rng_percent(rng, 80))
         inbound.digest = KVR_DIGEST_OFF;
@@ -412,6 +424,7 @@ void sim_agent_start(struct sim_agent *agent)
         .region_stage = port_region_stage,
         .engine_done = port_engine_done,
         .rails = port_rails,
+        .random = port_random,
         .events = {.self = agent, .emit = port_event},
     };
     if ((world->target_copies || world->mixed) && agent->source) {

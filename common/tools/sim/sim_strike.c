@@ -297,6 +297,7 @@ static const struct strike {
     {SIM_RAIL_SLOW, rail_slow, sim_mid_transfer},
     {SIM_NO_MEMORY, hoard, sim_mid_transfer},
     {SIM_SCHEDULER_AWAY, scheduler_away, sim_mid_transfer},
+    {SIM_STRANGER, sim_stranger, sim_mid_transfer},
 };
 
 /* a: which, b: how often it may wait for a transfer to be under way. Nothing strikes any more once

@@ -221,6 +221,7 @@ void sim_check_world(struct sim_world *world)
                          "page %u of engine %u never came back", page, engine->number);
     }
     check_rows(world);
+    sim_strangers_check(world);
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
         if (world->agents[i].alive)
             sim_agent_check_empty(&world->agents[i]);

@@ -137,6 +137,7 @@ static void net_open(struct sim_world *world)
     world->mixed = world->seed % 6 == 2;
     world->needs_senders = !world->target_copies && world->seed % 4 == 2;
     world->neighbours = (world->target_copies || world->mixed) && kvr_rng_percent(rng, 30);
+    world->tagged = world->seed % 5 != 0;
     world->net = kvr_sim_net_open(&options);
 }
 

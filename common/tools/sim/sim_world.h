@@ -24,6 +24,7 @@
  *   sim_verdict.c  what must hold at the end
  *   sim_fault.c    what can go wrong, and what has
  *   sim_strike.c   what strikes, and when
+ *   sim_stranger.c  a program that reaches the rails' ports and is no peer
  *   sim_death.c    engines and agents that die, drain or stop, and come back
  *   sim_history.c  the history, for a reader of a failure
  *   sim_host.c     a host with many cards, in virtual time: the speed that its rails allow
@@ -74,6 +75,7 @@
 #define SIM_BUFFERS          64
 #define SIM_SESSION_MESSAGES 1024
 #define SIM_REGION_LIVES     16
+#define SIM_VISITS           16
 
 /* X(symbol, name, mendable, what it is). Mendable: whatever it hits must still succeed, as long as
  * no session is lost. */
@@ -105,6 +107,7 @@
     X(SIM_WRITE_LATE, "write_late", true, "a moment of a write comes late")                        \
     X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
     X(SIM_COPY_FAILED, "copy_failed", false, "a copy of device memory fails half done")            \
+    X(SIM_STRANGER, "stranger", true, "a program that is no peer forges arrivals")                 \
     X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")
 
 typedef enum sim_fault {
@@ -347,6 +350,12 @@ struct sim_world {
     bool target_copies; /* as with provider local; else cards copy */
     bool mixed;         /* cards do, and each group also has a rail where the target copies */
     bool needs_senders; /* cards take writes only from endpoints that they know */
+    bool tagged;        /* 64 bits of an immediate arrive, else 32 */
+    uint32_t guessed;   /* slots in use that a stranger named */
+    struct sim_visit {  /* of strangers, that must end the epoch */
+        uint32_t agent, life, rail, epoch;
+    } visits[SIM_VISITS];
+    uint32_t visit_count;
     bool neighbours;    /* of those worlds: most agents stage, and could move pages themselves */
     bool many_groups;   /* agents divide their rails */
     bool failover;      /* one group carries on for another */
@@ -533,8 +542,10 @@ void sim_check_time(const struct sim_request *request, const struct sim_publish 
 void sim_fault_begin(struct sim_world *world);    /* which faults this world has */
 void sim_fault_schedule(struct sim_world *world); /* when each of them strikes */
 void sim_fault_moved(struct sim_world *world);    /* other rails carry on with a transfer */
-void sim_hoard_end(struct sim_agent *agent);      /* its memory is free again */
-kvr_ns sim_soon(struct sim_world *world);         /* a time from 1 us to 60 ms, any scale alike */
+void sim_stranger(struct sim_world *world);       /* sim_stranger.c */
+void sim_strangers_check(struct sim_world *world);
+void sim_hoard_end(struct sim_agent *agent); /* its memory is free again */
+kvr_ns sim_soon(struct sim_world *world);    /* a time from 1 us to 60 ms, any scale alike */
 void sim_injected(struct sim_world *world, sim_fault fault);
 void sim_disturb_all(struct sim_world *world); /* publishes may end otherwise than their targets */
 bool sim_mid_transfer(const struct sim_world *world); /* one has some of its chunks, not all */
