@@ -116,7 +116,8 @@ static const struct kvr_option rows[] = {
     ROW("control", "digest", CHOICE, digest, .choices = "off|sample|full", .fallback = "off",
         .help =
             "Hash one write in 16, or every one, on both sides; bytes that differ end the transfer "
-            "as FAILED(digest), never as DONE. The stronger wish of the two agents counts."),
+            "as FAILED(digest), never as DONE. LAYER_IN does not wait for it: layers may be "
+            "announced before. The stronger wish of the two agents counts."),
     ROW("control", "scheduler", ADDRESS, scheduler, .value = "HOST[:PORT]",
         .port = KVR_SCHEDULER_PORT,
         .help = "Where to report; port 9470 unless given. Transfers go on without a scheduler."),

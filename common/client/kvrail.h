@@ -432,7 +432,7 @@ struct kvrail_source_address {
     uint64_t generation; /* 0: the one that is attached; attempts alone tell repetitions apart */
 };
 
-/* Which writes both agents hash, at the source and at the target, before a fetch is DONE. */
+/* Which writes both agents hash before a fetch is DONE. LAYER_IN does not wait for that. */
 typedef enum kvrail_digest {
     KVRAIL_DIGEST_DEFAULT = 0, /* the agents' --digest */
     KVRAIL_DIGEST_SAMPLE = 1,  /* at least one write in 16, chosen by chance */
@@ -442,8 +442,8 @@ typedef enum kvrail_digest {
 struct kvrail_target_options {
     uint32_t size; /* sizeof(struct kvrail_target_options) */
     uint32_t attempt;
-    /* Bytes that differ from the source's end the fetch as FAILED(DIGEST_MISMATCH). The strongest
-     * of this value and both agents' --digest counts. */
+    /* Bytes that differ from the source's end the fetch as FAILED(DIGEST_MISMATCH), perhaps after
+     * their LAYER_IN. The strongest of this value and both agents' --digest counts. */
     kvrail_digest digest;
     const char *request;
     uint64_t tokens;       /* upper bound: the page table covers [0, tokens) */
