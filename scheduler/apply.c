@@ -228,17 +228,13 @@ kvr_status apply_agent_gone(struct apply *apply, const char *agent, const struct
     return status;
 }
 
-static kvr_status apply_facts(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
+static kvr_status apply_facts(struct apply *apply, const struct kvr_report *report,
+                              const struct fleet_boots *alive, int64_t now_ns,
                               struct kvr_error *error)
 {
-    struct fleet_boots alive;
     uint64_t boot_before;
     struct agent_row row;
 
-    if (!fleet_boots_alive(apply->fleet, report, kvr_clock_now(), &alive))
-        return kvr_error_set(error, KVR_REFUSED, "ingest",
-                             "%d other programs report as %s: give each agent a --name of its own",
-                             FLEET_BOOTS_MAX, report->agent);
     if (!fleet_differs(apply->fleet, report, now_ns))
         return KVR_OK;
     boot_before = fleet_row(apply->fleet, report, now_ns, &row);
@@ -246,16 +242,22 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
         return database_failed(apply, error);
     if (boot_before == report->boot)
         return KVR_OK; /* else its spool may still hold events */
-    return apply_agent_gone(apply, report->agent, &alive, APPLY_RESTARTED, error);
+    return apply_agent_gone(apply, report->agent, alive, APPLY_RESTARTED, error);
 }
 
 kvr_status apply_report(struct apply *apply, const struct kvr_report *report, int64_t now_ns,
                         uint64_t *ret_acknowledged, struct kvr_error *error)
 {
-    kvr_status status = apply_events(apply, report, now_ns, ret_acknowledged, error);
+    struct fleet_boots alive;
+    kvr_status status;
 
+    if (report->facts != NULL && !fleet_boots_alive(apply->fleet, report, kvr_clock_now(), &alive))
+        return kvr_error_set(error, KVR_AGAIN, "ingest",
+                             "%d other programs report as %s: give each agent a --name of its own",
+                             FLEET_BOOTS_MAX, report->agent);
+    status = apply_events(apply, report, now_ns, ret_acknowledged, error);
     if (status == KVR_OK && report->facts != NULL)
-        status = apply_facts(apply, report, now_ns, error);
+        status = apply_facts(apply, report, &alive, now_ns, error);
     if (status == KVR_OK && fleet_lost_ends(apply->fleet, report))
         status = apply_agent_gone(apply, report->agent, NULL,
                                   "its agent dropped the event that said how this ended", error);

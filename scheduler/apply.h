@@ -17,7 +17,8 @@ struct apply *apply_open(struct store *store, struct fleet *fleet); /* NULL: no 
 struct apply *apply_close(struct apply *apply);
 
 /* KVR_OK sets *ret_acknowledged. KVR_STALE: came out of order; KVR_REFUSED: no agent can have made
- * it; nothing was changed by either. Anything else: roll back. */
+ * it; KVR_AGAIN: too many programs have its name. Nothing was changed then. Anything else: roll
+ * back. */
 KVR_MUST_CHECK kvr_status apply_report(struct apply *apply, const struct kvr_report *report,
                                        int64_t now_ns, uint64_t *ret_acknowledged,
                                        struct kvr_error *error);

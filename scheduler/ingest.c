@@ -130,7 +130,7 @@ static kvr_status apply_reports(struct ingest *ingest, int count, int64_t now_ns
         if (waiting->status == KVR_REFUSED)
             metrics_refused(ingest->options.metrics);
         if (waiting->status != KVR_OK && waiting->status != KVR_STALE &&
-            waiting->status != KVR_REFUSED) {
+            waiting->status != KVR_REFUSED && waiting->status != KVR_AGAIN) {
             *error = waiting->error;
             return waiting->status;
         }

@@ -53,7 +53,7 @@ says "$work/agents.json" "\"$long:9480\""
 status=0
 "$bin/kvrail" status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
 [ $status = 75 ] || fail "status of nothing ended in $status"
-says "$work/unreachable" 'no answer from the scheduler at 127.0.0.1:1'
+says "$work/unreachable" 'no answer from the scheduler at http://127.0.0.1:1'
 
 "$bin/kvrail" topo >"$work/topo"
 says "$work/topo" '^tcp .* lo '
