@@ -63,6 +63,7 @@ static void on_second(uv_timer_t *timer)
     agent_static_peers_dial(agent, now);
     agent_orders_take(agent);
     agent_regions_broken(agent);
+    agent_filter_tick(agent, now);
     agent_facts_tell(agent);
     kvr_log_tick();
 }

@@ -35,10 +35,11 @@ struct kvr_agent_config {
     char provider[KVR_PROVIDER_BYTES], digest[16], device[16];
     struct kvr_option_list rails, groups;
     char rail_ports[16];                   /* "" = the kernel chooses */
+    char rail_filter[108];                 /* "" = no filter */
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
     char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = no reports */
     char state_dir[512];
-    bool calibration, require_gpudirect, group_failover;
+    bool calibration, require_gpudirect, group_failover, rail_filter_required;
     struct kvr_tls_config tls;
     struct kvr_posting_config posting;
     struct kvr_copying_config copying;

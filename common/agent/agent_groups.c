@@ -59,6 +59,8 @@ static void listen_to_groups(void *self)
                 agent->listened_at = kvr_clock_now();
             unreachable_say(&message); /* the machine frees what it points to */
             agent_warmth_heard(agent, kvr_clock_now(), &message);
+            if (message.head.kind == KVR_GROUP_RECYCLED)
+                agent_filter_listening(agent);
             if (machine->page_forgotten != NULL && machine->page_forgotten(&message, &engine))
                 agent_page_forgotten(agent, engine);
             else

@@ -72,6 +72,13 @@ static const struct kvr_option rows[] = {
                 "one host may share a range that has enough for all. tcp uses it, and verbs for "
                 "its ports of rdma_cm, which no firewall of the kernel sees; efa and local listen "
                 "on no ports. Without it the kernel chooses."),
+    ROW("rails", "rail-filter", STRING, rail_filter, .value = "SOCKET",
+        .help = "The socket of kvrail-filter on this host (/run/kvrail-filter/filter.sock): it "
+                "closes the ports of tcp rails to all but the addresses of authenticated peers, "
+                "and over loopback to all but the users of agents. With --rail-ports they are "
+                "closed from the start on. While it does not answer the agent goes on, and warns."),
+    ROW("rails", "rail-filter-required", BOOL, rail_filter_required,
+        .help = "Do not start unless kvrail-filter answers."),
     ROW("rails", "group", LIST, groups, .value = "NAME+NAME", .max = KVR_RAIL_GROUPS_MAX,
         .help = "Cards that one thread drives, instead of --rail. Repeat for every group. Without "
                 "it the cards of --rail are divided by the GPU or NUMA node that they are near "

@@ -94,6 +94,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     struct kvr_error error;
 
     agent->peers_up++;
+    agent_filter_peer_up(agent, peer, hello);
     agent_warmth_up(agent, now, peer);
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
@@ -134,6 +135,7 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
     }
     agent->machine.peer_lost(agent->machine.self, now, peer, status, detail);
     agent_lender_lost(agent, peer);
+    agent_filter_peer_lost(agent, peer);
 }
 
 static void on_writable(void *self, kvr_ns now, uint32_t peer)

@@ -340,6 +340,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     tagged_set(agent);
     rails_say(agent);
     agent_trial_announce(agent);
+    KVR_TRY(agent_filter_open(agent, error));
     KVR_TRY(agent_groups_open(agent, error));
     status =
         agent->program->init(config, &agent->ports, &agent->memory, &agent->groups, &agent->limits);
@@ -347,13 +348,16 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
         return kvr_error_set(error, status, "tables",
                              "--table-memory %" PRIu64 " MiB is too small for the agent's tables",
                              config->table_memory >> 20);
-    return agent_groups_start(agent, error);
+    KVR_TRY(agent_groups_start(agent, error));
+    agent_filter_listening(agent);
+    return KVR_OK;
 }
 
 void agent_rails_close(struct kvr_agent *agent)
 {
     for (uint32_t i = 0; i < agent->rail_count; i++)
         agent->fabric.ops->rail_close(agent->rails[i]);
+    agent_filter_close(agent); /* no port is left */
 }
 
 /* Rails without an endpoint too: a peer that does not know a rail would never hear of its

@@ -12,6 +12,7 @@
 #include "agent/engine/engine_port.h"
 #include "agent/peer/peer.h"
 #include "agent/report/reporter.h"
+#include "filter/filter_client.h"
 #include "rail_group/rail_group_thread.h"
 #include "topology/topology.h"
 
@@ -23,6 +24,24 @@ struct agent_group {
     uint32_t core_count;      /* 0: any */
     uint32_t node;            /* the system's number of its NUMA node, or KVR_NODE_UNKNOWN */
     bool kick;                /* it was given a command since it was last woken */
+};
+
+/* What kvrail-filter knows of this agent. */
+struct agent_filter {
+    bool opened;    /* the rails are open */
+    bool listening; /* and their endpoints */
+    bool away_said; /* it does not answer, and that was logged */
+    kvr_ns retry_at;
+    uint64_t refused; /* packets, of connections before this one */
+    struct kvr_filter_client client;
+    struct agent_filter_place {
+        struct kvr_filter_address address;
+        uint16_t port;       /* 0: none */
+    } places[KVR_RAILS_MAX]; /* as the filter knows them */
+    struct agent_filter_peer {
+        uint32_t count;
+        struct kvr_filter_address *addresses; /* of its rails; NULL: it is not up */
+    } peers[KVR_PEERS_MAX];
 };
 
 #define AGENT_GPUS_MAX 64
@@ -79,6 +98,7 @@ struct kvr_agent {
         int fd;
         uv_poll_t poll;
     } lifeline;
+    struct agent_filter filter;
     struct kvr_engine_port *port;
     struct kvr_peers *peers;
     struct kvr_reporter *reporter;
@@ -226,6 +246,16 @@ void agent_warmth_lost(struct kvr_agent *agent, uint32_t peer);
 void agent_warmth_heard(struct kvr_agent *agent, kvr_ns now,
                         const struct kvr_group_message *message); /* of any kind */
 uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
+/* agent_filter.c: kvrail-filter, which closes the ports of tcp rails to all but peers. */
+/* The rails are open, their endpoints are not. Logs what reaches their ports. */
+kvr_status agent_filter_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_filter_close(struct kvr_agent *agent);
+/* Before peers hear of them: endpoints have been opened or replaced. */
+void agent_filter_listening(struct kvr_agent *agent);
+void agent_filter_peer_up(struct kvr_agent *agent, uint32_t peer,
+                          const struct kvr_msg_hello *hello); /* it is authenticated */
+void agent_filter_peer_lost(struct kvr_agent *agent, uint32_t peer);
+void agent_filter_tick(struct kvr_agent *agent, kvr_ns now); /* once a second */
 /* agent_tell.c */
 void agent_tell_peer_up(struct kvr_agent *agent, const char *name);
 void agent_tell_peer_warm(struct kvr_agent *agent, const char *name);

@@ -1,7 +1,7 @@
 # Fails on each of these:
 #
 #   An #include of ours that the layers do not allow:
-#     base ← tls ← {wire, kv, topology, trace} ← device ← fabric ← rail_group ← agent ← programs ← tools, tests.
+#     base ← tls ← {wire, kv, topology, trace, filter} ← device ← fabric ← rail_group ← agent ← programs ← tools, tests.
 #     In common/tools each of bench, certificates, replay and sim is a layer of its own (tools/bench, …) beside the files
 #     that they share (tools).
 #   A system header in a pure file that is not on a short list.
@@ -10,7 +10,7 @@
 #   A log line above debug in common/, outside the shell of the agents and the tools.
 cmake_minimum_required(VERSION 3.22)
 
-set(low base tls wire kv topology trace)
+set(low base tls wire kv topology trace filter)
 set(programs prefill-agent decode-agent scheduler)
 set(sees_base base)
 set(sees_tls base tls)
@@ -18,6 +18,7 @@ set(sees_wire base tls wire)
 set(sees_kv base kv)
 set(sees_topology base topology)
 set(sees_trace base trace)
+set(sees_filter base filter)
 set(sees_fabric base wire kv topology device fabric)
 set(sees_rail_group ${low} device fabric rail_group)
 set(sees_device ${low} device)
@@ -36,7 +37,7 @@ set(sees_tests ${low} device fabric rail_group agent client ${programs} tests
     tools tools/bench tools/certificates tools/replay tools/sim)
 
 # Files that decide: the machines of both agents, and what they are made of.
-set(pure_files "^((prefill|decode)-agent/|common/kv/|common/agent/core/|common/device/staging|common/fabric/device_path\\.|common/wire/(compat|frame|proof|secret|session)[._])")
+set(pure_files "^((prefill|decode)-agent/|common/kv/|common/agent/core/|common/device/staging|common/fabric/device_path\\.|common/filter/filter_book\\.|common/wire/(compat|frame|proof|secret|session)[._])")
 set(pure_programs "^(prefill|decode)-agent/main\\.c$")
 set(pure_headers assert.h inttypes.h limits.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h
     string.h xxhash.h nettle/hmac.h nettle/memops.h)
@@ -48,7 +49,7 @@ set(looks_inside
     tests/unit/test_fabric_facts.c)
 
 # The shell is the main loop of both agents; a reread of options is the same in every program.
-set(may_log "^common/(agent/agent[^/]*\\.c|tools/.*|base/(log\\.[ch]|options_reread\\.c))$")
+set(may_log "^common/(agent/agent[^/]*\\.c|filter/(main|filter_server)\\.c|tools/.*|base/(log\\.[ch]|options_reread\\.c))$")
 
 foreach(folder IN ITEMS common prefill-agent decode-agent scheduler tests)
     file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.[ch])

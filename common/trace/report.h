@@ -46,6 +46,9 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
 #define KVR_COUNTER_LIST(X)                                                                        \
     X(KVR_COUNTER_STALE_WRITES, "stale_writes", "Writes that arrived for an idle slot.")           \
     X(KVR_COUNTER_EPOCHS_ENDED, "epochs_ended", "Rail endpoints replaced.")                        \
+    X(KVR_COUNTER_RAIL_STRANGERS, "rail_strangers",                                                \
+      "Packets to rails' ports of others than peers, which kvrail-filter refused.")                \
+    X(KVR_COUNTER_FILTERS_LOST, "filters_lost", "Times that kvrail-filter stopped answering.")     \
     X(KVR_COUNTER_CQ_ERRORS, "cq_errors", "Error entries read from completion queues.")            \
     X(KVR_COUNTER_HANDSHAKE_FAILURES, "handshake_failures", "Peers refused at hello.")             \
     X(KVR_COUNTER_PEERS_LOST, "peers_lost", "Peers that fell silent and were fenced.")             \

@@ -12,9 +12,9 @@ unprivileged=61917
 
 install_prefix() {
     cmake --install "$1" --prefix "$work/prefix" >"$work/cmake.log" 2>&1 || fail "cmake --install failed"
-    for file in bin/prefill-agent bin/decode-agent bin/kvrail-scheduler bin/kvrail include/kvrail.h \
+    for file in bin/prefill-agent bin/decode-agent bin/kvrail-scheduler bin/kvrail-filter bin/kvrail include/kvrail.h \
         lib/systemd/system/kvrail-prefill@.service lib/systemd/system/kvrail-decode@.service \
-        lib/systemd/system/kvrail-scheduler.service share/doc/kvrail/examples/prefill.ini \
+        lib/systemd/system/kvrail-scheduler.service lib/systemd/system/kvrail-filter.service share/doc/kvrail/examples/prefill.ini \
         share/doc/kvrail/examples/decode.ini share/doc/kvrail/examples/scheduler.ini \
         share/doc/kvrail/common/docs/operations.md; do
         [ -s "$work/prefix/$file" ] || fail "$file was not installed"
@@ -34,7 +34,7 @@ verify_units() {
     for unit in prefill decode; do
         cp "$work/prefix/lib/systemd/system/kvrail-$unit@.service" "$work/units/kvrail-$unit@x.service"
     done
-    cp "$work/prefix/lib/systemd/system/kvrail-scheduler.service" "$work/units/"
+    cp "$work/prefix/lib/systemd/system/kvrail-scheduler.service" "$work/prefix/lib/systemd/system/kvrail-filter.service" "$work/units/"
     systemd-analyze verify --man=no "$work"/units/*.service >"$work/units.log" 2>&1 || true
     if grep "^$work/units" "$work/units.log"; then fail "systemd finds fault with a unit"; fi
 }

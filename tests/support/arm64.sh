@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(pwd)/build/arm64
-programs="prefill-agent decode-agent kvrail-scheduler kvrail"
+programs="prefill-agent decode-agent kvrail-scheduler kvrail-filter kvrail"
 
 impossible() {
     echo "arm64: cannot run here: $1"
@@ -23,7 +23,7 @@ mkdir -p "$work"
 status=0
 sh tests/support/debian_packages.sh unpack "$release" arm64 "$work" libc6-dev libfabric-dev libuv1-dev \
     libprotobuf-c-dev libjansson-dev libxxhash-dev uthash-dev libinih-dev libsqlite3-dev libmicrohttpd-dev \
-    libgnutls28-dev nettle-dev libhwloc-dev libcurl4-gnutls-dev >"$work/packages.log" 2>&1 || status=$?
+    libgnutls28-dev nettle-dev libmnl-dev libhwloc-dev libcurl4-gnutls-dev >"$work/packages.log" 2>&1 || status=$?
 [ $status != 77 ] || impossible "$(tail -n 1 "$work/packages.log")"
 [ $status = 0 ] || failed "$work/packages.log"
 
@@ -32,7 +32,7 @@ unset KVRAIL_LIBFABRIC_ROOT
 cmake --preset release -B "$work/build" --toolchain tests/support/arm64.cmake -DBUILD_TESTING=OFF \
     -DKVRAIL_CUDA=OFF >"$work/configure.log" 2>&1 || failed "$work/configure.log"
 cmake --build "$work/build" >"$work/build.log" 2>&1 || failed "$work/build.log"
-for file in bin/prefill-agent bin/decode-agent bin/kvrail-scheduler bin/kvrail lib/libkvrail.so.1; do
+for file in bin/prefill-agent bin/decode-agent bin/kvrail-scheduler bin/kvrail-filter bin/kvrail lib/libkvrail.so.1; do
     readelf -h "$work/build/$file" | grep -q 'Machine: *AArch64' || {
         echo "arm64: $file is not for arm64"
         exit 1

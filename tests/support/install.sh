@@ -72,6 +72,7 @@ set_build() {
     package libmicrohttpd-dev
     package libgnutls28-dev
     package nettle-dev
+    package libmnl-dev
     package libhwloc-dev
     package libcurl4-gnutls-dev libcurl4-openssl-dev libcurl4-nss-dev
 }

@@ -39,5 +39,6 @@ refuses_bare_units
 check "$root/prefill-agent/kvrail-prefill@.service.in" 17
 check "$root/decode-agent/kvrail-decode@.service.in" 17
 check "$root/scheduler/kvrail-scheduler.service.in" 12
+check "$root/common/filter/kvrail-filter.service.in" 11
 [ $failed = 0 ] || exit 1
 echo "build.units: passed"
