@@ -16,6 +16,7 @@
 #include "base/poison.h"
 #include "base/port_file.h"
 #include "base/text.h"
+#include "base/undumped.h"
 #include "fabric/ofi/fabric_ofi_library.h"
 
 #define TICK_MS 20 /* while something is live */
@@ -106,6 +107,7 @@ static kvr_status memory_open(struct kvr_agent *agent, struct kvr_error *error)
         agent->memory_block = NULL;
         return kvr_error_system(error, "tables", errno, "--table-memory: %zu bytes", bytes);
     }
+    kvr_undumped(agent->memory_block, bytes); /* tails of engines lie in it */
     kvr_buddy_init(&agent->memory, agent->memory_block, bytes);
     return KVR_OK;
 }

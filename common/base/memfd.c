@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fault_guard.h"
+#include "base/undumped.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
@@ -110,7 +111,7 @@ kvr_status kvr_memfd_map(int fd, uint64_t fd_offset, uint64_t bytes, bool writab
     /* Each is advice: huge pages spare the card and us translations where shmem allows them, and a
      * core dump of the agent is no place for an engine's cache. */
     (void)madvise(base, bytes, MADV_HUGEPAGE);
-    (void)madvise(base, bytes, MADV_DONTDUMP);
+    kvr_undumped(base, bytes);
     (void)madvise(base, bytes, MADV_DONTFORK);
     *ret_base = base;
     return KVR_OK;

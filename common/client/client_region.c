@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/extents.h"
+#include "base/undumped.h"
 
 #define WHERE "kvrail"
 
@@ -44,6 +45,7 @@ kvrail_status kvrail_memory_create(const char *name, uint64_t bytes,
         fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
         memory.address = mmap(NULL, memory.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
         if (memory.address != MAP_FAILED) {
+            kvr_undumped(memory.address, memory.bytes);
             *ret_memory = memory;
             return KVRAIL_OK;
         }

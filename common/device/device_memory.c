@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
+#include "base/undumped.h"
 
 static kvr_status map(const struct kvr_device_import *import, uint8_t **ret_base,
                       struct kvr_error *error)
@@ -19,6 +20,7 @@ static kvr_status map(const struct kvr_device_import *import, uint8_t **ret_base
     if (base == MAP_FAILED)
         return kvr_error_system(error, "device", errno, "mmap of a region of %llu bytes",
                                 (unsigned long long)import->bytes);
+    kvr_undumped(base, import->bytes);
     *ret_base = base;
     return KVR_OK;
 }
@@ -47,6 +49,7 @@ static kvr_status map_extents(const struct kvr_device_import *import, uint64_t w
                 kvr_error_system(error, "device", errno, "mmap of allocation %u of a region", i);
         at += extent->bytes;
     }
+    kvr_undumped(base, whole);
     if (status != KVR_OK)
         munmap(base, whole);
     else
