@@ -125,11 +125,11 @@ static void sets_put(struct nft_batch *batch)
     const uint32_t four = TYPE_IPV4 << AND_SERVICE | TYPE_SERVICE;
     const uint32_t six = TYPE_IPV6 << AND_SERVICE | TYPE_SERVICE;
 
-    nft_set_add(batch, &(struct nft_set){"users", TYPE_UID, 4, false});
-    nft_set_add(batch, &(struct nft_set){"ports_ip", four, 8, true});
-    nft_set_add(batch, &(struct nft_set){"ports_ip6", six, 20, true});
-    nft_set_add(batch, &(struct nft_set){"guarded_ip", four, 8, false});
-    nft_set_add(batch, &(struct nft_set){"guarded_ip6", six, 20, false});
+    nft_set_add(batch, &(struct nft_set){"users", TYPE_UID, 4, false, true});
+    nft_set_add(batch, &(struct nft_set){"ports_ip", four, 8, true, false});
+    nft_set_add(batch, &(struct nft_set){"ports_ip6", six, 20, true, false});
+    nft_set_add(batch, &(struct nft_set){"guarded_ip", four, 8, false, false});
+    nft_set_add(batch, &(struct nft_set){"guarded_ip6", six, 20, false, false});
 }
 
 /* From other hosts: every packet, so that a peer that has left loses its connections too. */
@@ -205,8 +205,8 @@ static void agent_put(struct filter_rules *rules, uint32_t agent)
     struct nlmsghdr *message;
     struct nft_rule rule;
 
-    nft_set_add(batch, &(struct nft_set){names.peers4, TYPE_IPV4, 4, false});
-    nft_set_add(batch, &(struct nft_set){names.peers6, TYPE_IPV6, 16, false});
+    nft_set_add(batch, &(struct nft_set){names.peers4, TYPE_IPV4, 4, false, false});
+    nft_set_add(batch, &(struct nft_set){names.peers6, TYPE_IPV6, 16, false, false});
     message = nft_begin(batch, NFT_MSG_NEWOBJ, NLM_F_CREATE);
     mnl_attr_put_strz(message, NFTA_OBJ_TABLE, TABLE);
     mnl_attr_put_strz(message, NFTA_OBJ_NAME, names.counter);

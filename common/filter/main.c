@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/options.h"
@@ -87,6 +90,25 @@ static bool ports_find(const char *text, struct filter_server_options *server)
     return *end == '\0' && first >= 1024 && first <= last && last <= UINT16_MAX;
 }
 
+/* Agents that start after this unit find its socket: systemd's own protocol, sd_notify(3). */
+static void ready_tell(void)
+{
+    static const char word[] = "READY=1";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = getenv("NOTIFY_SOCKET");
+    int fd;
+
+    if (path == NULL || path[0] != '/' || strlen(path) >= sizeof(address.sun_path))
+        return;
+    memcpy(address.sun_path, path, strlen(path));
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)!sendto(fd, word, sizeof(word) - 1, MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                  sizeof(address));
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static struct config config;
@@ -117,6 +139,7 @@ int main(int argc, char **argv)
     status = filter_server_open(&server_options, &server, &error);
     if (status == KVR_OK) {
         kvr_log_info("kvrail-filter %s is ready: agents at %s", KVRAIL_VERSION, config.socket);
+        ready_tell();
         status = filter_server_run(server, &signals, &error);
     }
     if (status != KVR_OK)

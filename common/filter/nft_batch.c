@@ -130,6 +130,11 @@ void nft_put_u32(struct nlmsghdr *message, uint16_t attribute, uint32_t value)
 
 void nft_set_add(struct nft_batch *batch, const struct nft_set *set)
 {
+    /* A note for `nft list`: the byte order (type 0, four bytes) of keys is the host's (1). */
+    static const struct {
+        uint8_t type, bytes;
+        uint32_t value;
+    } __attribute__((packed)) host_order = {0, 4, 1};
     struct nlmsghdr *message = nft_begin(batch, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL);
 
     mnl_attr_put_strz(message, NFTA_SET_TABLE, batch->table);
@@ -140,6 +145,8 @@ void nft_set_add(struct nft_batch *batch, const struct nft_set *set)
     nft_put_u32(message, NFTA_SET_ID, ++batch->sets);
     if (set->verdicts)
         nft_put_u32(message, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT);
+    if (set->host_order)
+        mnl_attr_put(message, NFTA_SET_USERDATA, sizeof(host_order), &host_order);
     nft_end(batch);
 }
 

@@ -49,6 +49,7 @@ struct nft_set {
     const char *name;
     uint32_t key_type, key_bytes;
     bool verdicts;
+    bool host_order; /* keys are numbers of the host's byte order, not of the network's */
 };
 void nft_set_add(struct nft_batch *batch, const struct nft_set *set);
 /* chain: a map's verdict is a jump there; NULL: the set has none. */
