@@ -170,7 +170,7 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
         kvr_buddy_free(outbound->memory, message->peer_rail.address);
         return;
     case KVR_GROUP_PAIR_BROKEN:
-        rail_repair_broken(outbound, message->pair_broken.peer, &message->pair_broken.pair);
+        rail_repair_broken(outbound, &message->pair_broken);
         return;
     case KVR_GROUP_RECYCLED:
         rail_repair_recycled(outbound, message);

@@ -5,6 +5,8 @@
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
+#define RENEW_DOUBLINGS 5 /* up to 32 heartbeat bounds between two trials of an address */
+
 /* ---- fresh endpoints ------------------------------------------------------------------------- */
 
 void rail_repair_recycle(struct outbound *outbound, uint32_t rail)
@@ -15,12 +17,46 @@ void rail_repair_recycle(struct outbound *outbound, uint32_t rail)
     kvr_rail_recycle_next(&outbound->recycle, &outbound->options.groups, outbound->ports, rail);
 }
 
+/* Whether another peer is written to over the rail, with a pair that works as far as is known. It
+ * would lose what is on its way. */
+static bool others_use(const struct outbound *outbound, uint32_t peer, uint32_t rail)
+{
+    uint32_t group = kvr_rail_groups_of(&outbound->options.groups, rail);
+
+    KVR_POOL_EACH (const struct source_transfer, other, &outbound->transfers)
+        if (other->peer != peer && other->state == ST_LIVE && other->grant.rail_group == group &&
+            outbound->peers[other->peer].repair_at[rail] == KVR_NEVER &&
+            outbound->peers[other->peer].renew_at[rail] == KVR_NEVER)
+            return true;
+    return false;
+}
+
+/* No write has ever come through to that address: it may be a dead one, or the fault is ours. */
+static void renew(struct outbound *outbound, uint32_t peer, uint32_t rail)
+{
+    struct kvr_group_message message = {
+        .head = {.kind = KVR_GROUP_PAIR_RENEW,
+                 .group = kvr_rail_groups_of(&outbound->options.groups, rail)},
+        .pair_renew = {peer, rail}};
+
+    outbound->peers[peer].renew_at[rail] = KVR_NEVER;
+    outbound->peers[peer].renewals[rail]++;
+    if (((outbound->recycle.wanted | outbound->recycle.under_way) >> rail & 1) != 0)
+        return; /* that tries every pair of the rail anew */
+    if (others_use(outbound, peer, rail))
+        outbound->ports->command(outbound->ports->self, &message);
+    else
+        rail_repair_recycle(outbound, rail);
+}
+
 /* Recycles our rails that have a broken pair to the peer, when the time for it has come. */
 static void repair(struct outbound *outbound, uint32_t peer)
 {
     struct outbound_peer *state = &outbound->peers[peer];
 
     for (uint32_t rail = 0; state->up && rail < outbound->options.rail_count; rail++) {
+        if (outbound->now >= state->renew_at[rail])
+            renew(outbound, peer, rail);
         if (outbound->now < state->repair_at[rail])
             continue;
         state->repair_at[rail] = KVR_NEVER;
@@ -40,7 +76,8 @@ void rail_repair_recycled(struct outbound *outbound, const struct kvr_group_mess
         senders_renewed(outbound, rail);
     if (renewed) /* pairs that break with the fresh endpoint come later */
         for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
-            outbound->peers[peer].repair_at[rail] = KVR_NEVER;
+            outbound->peers[peer].repair_at[rail] = outbound->peers[peer].renew_at[rail] =
+                KVR_NEVER;
     retransmit_list_all(outbound, PUSH_ANY, rail, PUSH_ANY, PUSH_ANY);
     kvr_rail_recycle_next(&outbound->recycle, &outbound->options.groups, outbound->ports, rail);
 }
@@ -73,14 +110,25 @@ void rail_repair_epoch_ended(struct outbound *outbound, uint32_t peer,
     retransmit_list_all(outbound, peer, PUSH_ANY, ended->rail, ended->epoch);
 }
 
-void rail_repair_broken(struct outbound *outbound, uint32_t peer, const struct kvr_pair *pair)
+void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
 {
-    if (!outbound->peers[peer].up)
+    struct outbound_peer *state = &outbound->peers[broken->peer];
+    const struct kvr_pair *pair = &broken->pair;
+    uint32_t doublings = kvr_min_u32(state->renewals[pair->rail], RENEW_DOUBLINGS);
+
+    if (!state->up)
         return;
-    retransmit_list_all(outbound, peer, pair->rail, pair->target_rail, pair->epoch);
+    retransmit_list_all(outbound, broken->peer, pair->rail, pair->target_rail, pair->epoch);
+    if (!broken->proven) {
+        /* Tried anew, less and less often. */
+        if (state->renew_at[pair->rail] == KVR_NEVER)
+            state->renew_at[pair->rail] =
+                outbound->now + (outbound->options.silence_ns << doublings);
+        return;
+    }
     /* If the network failed and not the peer, a fresh endpoint of ours may reach it again. */
-    if (outbound->peers[peer].repair_at[pair->rail] == KVR_NEVER)
-        outbound->peers[peer].repair_at[pair->rail] = outbound->now + outbound->options.silence_ns;
+    if (state->repair_at[pair->rail] == KVR_NEVER)
+        state->repair_at[pair->rail] = outbound->now + outbound->options.silence_ns;
 }
 
 /* Whether the group writes to another peer: that peer would lose what is on its way. */
@@ -108,12 +156,15 @@ void rail_repair_soon(struct outbound *outbound, uint32_t peer, uint32_t rail_gr
 {
     const uint32_t *first = &outbound->options.groups.first[rail_group];
     kvr_ns *repair_at = outbound->peers[peer].repair_at;
+    kvr_ns *renew_at = outbound->peers[peer].renew_at;
 
     for (uint32_t rail = first[0]; rail < first[1]; rail++) {
         kvr_ns soon = repair_time(outbound, peer, rail_group, rail);
 
         if (repair_at[rail] != KVR_NEVER && repair_at[rail] > soon)
             repair_at[rail] = soon;
+        if (renew_at[rail] != KVR_NEVER && renew_at[rail] > soon)
+            renew_at[rail] = soon;
     }
     repair(outbound, peer);
 }

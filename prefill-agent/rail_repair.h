@@ -13,7 +13,7 @@ struct outbound;
 void rail_repair_epoch_ended(struct outbound *outbound, uint32_t peer,
                              const struct kvr_msg_epoch_ended *ended);
 /* A rail thread found a pair broken. */
-void rail_repair_broken(struct outbound *outbound, uint32_t peer, const struct kvr_pair *pair);
+void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_broken *broken);
 /* The rail gets a fresh endpoint as soon as no other rail of its group is getting one. */
 void rail_repair_recycle(struct outbound *outbound, uint32_t rail);
 void rail_repair_recycled(struct outbound *outbound, const struct kvr_group_message *message);

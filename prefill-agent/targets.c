@@ -35,7 +35,7 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
             state->same_host |= UINT64_C(1) << hello->rails[i].rail;
     }
     for (uint32_t i = 0; i < KVR_RAILS_MAX; i++)
-        state->repair_at[i] = KVR_NEVER;
+        state->repair_at[i] = state->renew_at[i] = KVR_NEVER;
     for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX; i++)
         state->lost[i].since = KVR_NEVER;
     for (uint32_t group = 0; group < outbound->options.groups.count; group++) {

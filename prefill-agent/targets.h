@@ -43,6 +43,9 @@ struct outbound_peer {
     uint32_t parked;                 /* its WANTs that wait for their publish */
     uint64_t parked_bytes;           /* of their page tables */
     kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
+    kvr_ns renew_at[KVR_RAILS_MAX]; /* the same, but no write has ever come through: try the address
+                                       anew then, or recycle where no other peer uses the rail */
+    uint32_t renewals[KVR_RAILS_MAX];               /* such trials, in this session */
     struct outbound_lost lost[KVR_RAIL_GROUPS_MAX]; /* by rail group of ours */
 };
 

@@ -128,8 +128,10 @@ struct kvr_fabric_write {
     unsigned piece_count; /* ≤ KVR_CHUNK_PIECES_MAX, and once joined ≤ facts.write.pieces_* */
     uint64_t peer;        /* from peer_insert on the same endpoint */
     uint64_t immediate;
-    uint64_t context; /* comes back in the completion */
-    bool more;        /* another write follows at once */
+    uint64_t context;  /* comes back in the completion */
+    bool more;         /* another write follows at once */
+    bool acknowledged; /* complete it when the target has the bytes, if the provider could do so
+                          earlier */
 };
 
 /* Pieces that touch at an end are one run of bytes there. A card reads and writes runs, so it is

@@ -223,6 +223,9 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
     case KVR_GROUP_PEER_DROP:
         group_peer_drop(group, message);
         return;
+    case KVR_GROUP_PAIR_RENEW:
+        group_pair_renew(group, message);
+        return;
     case KVR_GROUP_SENDER:
         group_sender(group, message);
         return;

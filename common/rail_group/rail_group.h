@@ -15,11 +15,13 @@
  * may arrive on. Chunks go to whichever pair has room, so a slow rail takes less.
  *
  * A pair is broken when one of its writes failed, or when its writes have been silent for
- * silence_ns. It stays broken until the peer's rail or our rail has a new epoch. From then on it
- * carries one write at a time, until one settles well.
+ * silence_ns. It stays broken until the peer's rail or our rail has a new epoch. A pair over which
+ * no write has ever come through is also tried anew by PAIR_RENEW, through the same endpoint. From
+ * then on it carries one write at a time, until one settles well.
  *
  * Warm-up: the first write of a pair is slow (tcp connects with it). So the group writes a few
- * bytes with slot 0 into the peer's scratch page, once for each epoch of either rail. The user does
+ * bytes with slot 0 into the peer's scratch page, once for each epoch of either rail. The peer's
+ * card acknowledges them: a dead address, or another program's, does not look warm. The user does
  * not see this write; when it fails the pair is broken. The loop gets one message for each peer,
  * when each of its pairs has carried a write or has failed.
  *

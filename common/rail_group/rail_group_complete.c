@@ -26,6 +26,7 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     pace_settled(&rail->pace, settled->bytes, group->now);
     link->progress_at = group->now;
     link->doubted = link->doubted && settled->failed;
+    link->proven = link->proven || !settled->failed;
     link->again_count = 0;
     if (link->warmth == LINK_COLD && !settled->failed)
         group_link_warmed(group, link);

@@ -9,7 +9,7 @@
 
 enum group_link_state {
     LINK_USABLE,
-    LINK_BROKEN,  /* until our rail or the peer's has a new epoch */
+    LINK_BROKEN,  /* until our rail or the peer's has a new epoch, or PAIR_RENEW */
     LINK_RETIRED, /* the address is no longer its peer's; waits for its writes in flight */
     LINK_STATES,
 };
@@ -38,6 +38,7 @@ struct group_link {
     struct kvr_pair pair;
     bool inserted; /* handle is valid on the rail's present endpoint */
     bool unknown;  /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
+    bool proven;   /* a write has come through to this address, from whichever endpoint of ours */
     bool doubted;  /* it failed: until a write settles well, one at a time is risked on it */
     enum link_warmth warmth;
     uint64_t handle;

@@ -18,6 +18,7 @@ enum kvr_group_kind {
     KVR_GROUP_PEER_RAIL,    /* peer_rail: a successor, given back by PEER_RAIL_SET */
     KVR_GROUP_PEER_DROP,    /* peer_drop: the peer's addresses go; answered by PEER_DROPPED */
     KVR_GROUP_RECYCLE,      /* recycle: answered by RECYCLED */
+    KVR_GROUP_PAIR_RENEW,   /* pair_renew: tries the peer's address anew; no answer */
     KVR_GROUP_CONFIRMED,    /* confirmed: the session holds, the peer may be written to */
     KVR_GROUP_SUSPENDED,    /* suspended: the loop finds that this process was stopped */
     KVR_GROUP_SENDER,       /* sender: an endpoint of a peer will write to ours, given back by
@@ -118,10 +119,16 @@ struct kvr_group_confirmed {
     uint64_t count; /* of the RESUMED that this answers */
 };
 
+struct kvr_group_pair_renew {
+    uint32_t peer;
+    uint32_t rail; /* ours */
+};
+
 struct kvr_group_pair_broken {
     uint32_t peer;
     kvr_status status;
     struct kvr_pair pair;
+    bool proven; /* a write has come through to that address of the peer before */
 };
 
 struct kvr_group_rail_error {
@@ -151,6 +158,7 @@ struct kvr_group_message {
         struct kvr_group_resumed resumed;
         struct kvr_group_confirmed confirmed;
         struct kvr_group_pair_broken pair_broken;
+        struct kvr_group_pair_renew pair_renew;
         struct kvr_group_rail_error rail_error;
         struct kvr_group_peer_warm peer_warm;
         uint8_t user[KVR_GROUP_USER_BYTES];

@@ -8,11 +8,16 @@
 #include <assert.h>
 #include <string.h>
 
+#define HANGS_ALONE 10 /* times the silence of another link */
+
 static void tell_broken(struct kvr_group *group, const struct group_link *link, kvr_status status)
 {
     struct kvr_group_message message = {
         .head.kind = KVR_GROUP_PAIR_BROKEN,
-        .pair_broken = {.peer = link->peer, .status = status, .pair = link->pair},
+        .pair_broken = {.peer = link->peer,
+                        .status = status,
+                        .pair = link->pair,
+                        .proven = link->proven},
     };
 
     kvr_group_tell(group, &message);
@@ -230,6 +235,26 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
     kvr_group_tell(group, &answer);
 }
 
+/* An address that no write has reached is tried anew without a new endpoint of ours: that would
+ * cost the other peers what is on its way. A link that holds writes waits until they have ended. */
+void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *message)
+{
+    uint32_t index = message->pair_renew.peer;
+    struct group_peer *peer = index < KVR_PEERS_MAX ? &group->peers[index] : NULL;
+
+    for (uint32_t k = 0; peer != NULL && peer->known && k < peer->link_count; k++) {
+        struct group_link *link = peer->links[k];
+
+        if (link->pair.rail != message->pair_renew.rail || link->state != LINK_BROKEN ||
+            link->proven || link->writes > 0 || link->rail->endpoint == NULL)
+            continue;
+        if (link->inserted)
+            group->ops->peer_remove(link->rail->endpoint, link->handle);
+        link->inserted = false;
+        link_insert(group, link);
+    }
+}
+
 void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message)
 {
     uint32_t index = message->peer_drop.peer;
@@ -255,6 +280,24 @@ static bool link_owes(const struct kvr_group *group, const struct group_link *li
 {
     return link->writes > 0 ||
            (link->again_count > 0 && group->now < link->again_until + group->timers.silence_ns / 2);
+}
+
+/* A peer that is gone left nothing but a warm-up write, to an address that never answered. The
+ * write reads a page of ours that is never given away, so it may hang for a while, as long as few
+ * do: else peers that come and go would cost the others the endpoint each time. */
+static bool hangs_alone(const struct group_link *link)
+{
+    return !link->proven && link->writes == 1 && link->warming != 0 &&
+           2 * link->rail->writes < link->rail->writes_max;
+}
+
+/* How long writes may be without progress. */
+static kvr_ns silence_of(const struct kvr_group *group, const struct group_link *link)
+{
+    if (link->state != LINK_RETIRED)
+        return group->timers.silence_ns;
+    return hangs_alone(link) ? HANGS_ALONE * group->timers.silence_ns
+                             : group->timers.silence_ns / 2;
 }
 
 /* The peer of these writes is gone. A card that goes on trying holds a part of the window, or all
@@ -284,8 +327,7 @@ void group_links_silent(struct kvr_group *group)
 
         if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
             continue;
-        end =
-            link->progress_at + (retired ? group->timers.silence_ns / 2 : group->timers.silence_ns);
+        end = link->progress_at + silence_of(group, link);
         if (group->now >= end && retired)
             tell_stuck(group, link);
         else if (group->now >= end)

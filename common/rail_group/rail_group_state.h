@@ -157,6 +157,7 @@ void group_passes_close(struct kvr_group *group);
 /* rail_group_peer.c */
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
+void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
 void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status);
 void group_link_remove(struct kvr_group *group, struct group_link *link);

@@ -133,6 +133,7 @@ static void warm_up(struct kvr_group *group, struct group_link *link)
         .piece_count = 1,
         .peer = link->handle,
         .immediate = KVR_WARM_UP_IMMEDIATE,
+        .acknowledged = true, /* else a wrong key, or a stranger's port, would look warm */
     };
 
     if (group_post_alone(group, link, &write) != KVR_OK)

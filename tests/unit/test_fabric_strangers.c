@@ -203,6 +203,54 @@ static void strangers_beside_writes_leave_nothing_behind(void **state)
     rail.fabric.ops->rail_close(rail.rail);
 }
 
+/* How a write with this key ends. */
+static kvr_completion_kind write_with_key(const struct rail *rail, const struct writer *writer,
+                                          uint64_t key, bool acknowledged)
+{
+    struct kvr_fabric_piece piece = {
+        .local = bytes_here, .memory = writer->memory, .key = key, .bytes = 8};
+    struct kvr_fabric_write write = {.pieces = &piece,
+                                     .piece_count = 1,
+                                     .peer = writer->peer,
+                                     .context = 2,
+                                     .acknowledged = acknowledged};
+    struct kvr_completion completion;
+    kvr_status status = KVR_AGAIN;
+
+    for (unsigned i = 0; i < 10000 && status == KVR_AGAIN; i++) {
+        status = rail->fabric.ops->write(writer->endpoint, &write);
+        look(rail, status == KVR_AGAIN);
+    }
+    assert_int_equal(status, KVR_OK);
+    for (unsigned i = 0; i < 50000; i++) {
+        if (rail->fabric.ops->poll(writer->endpoint, &completion, 1) == 1)
+            return completion.kind;
+        look(rail, 1);
+    }
+    fail_msg("no completion came");
+    return KVR_COMPLETION_FAILED;
+}
+
+/* Else a warm-up write to memory that is not there would look as if it had come through. */
+static void a_write_with_a_dead_key_is_not_acknowledged(void **state)
+{
+    struct kvr_memory *target;
+    struct writer writer;
+    struct rail rail;
+
+    (void)state;
+    rail_open(&rail);
+    writer_open(&rail, &writer, &target);
+    assert_int_equal(write_with_key(&rail, &writer, rail.fabric.ops->memory_key(target).key, true),
+                     KVR_COMPLETION_WRITTEN);
+    assert_int_equal(write_with_key(&rail, &writer, 4711, true), KVR_COMPLETION_FAILED);
+    endpoint_close(&rail.fabric, writer.endpoint);
+    endpoint_close(&rail.fabric, rail.endpoint);
+    rail.fabric.ops->memory_release(writer.memory);
+    rail.fabric.ops->memory_release(target);
+    rail.fabric.ops->rail_close(rail.rail);
+}
+
 /* Connected strangers are hung up on although the folder of descriptors cannot be opened. */
 static void strangers_are_hung_up_on_without_descriptors(void **state)
 {
@@ -235,6 +283,7 @@ int main(void)
         cmocka_unit_test(strangers_leave_nothing_behind),
         cmocka_unit_test(strangers_before_a_sleep_leave_nothing_behind),
         cmocka_unit_test(strangers_beside_writes_leave_nothing_behind),
+        cmocka_unit_test(a_write_with_a_dead_key_is_not_acknowledged),
         cmocka_unit_test(strangers_are_hung_up_on_without_descriptors),
     };
 

@@ -22,14 +22,24 @@ static void recycled(uint32_t epoch, kvr_status status)
     outbound_group(&outbound, now, &message);
 }
 
-static void broken(uint32_t peer)
+static void broken_pair(uint32_t peer, bool proven)
 {
     struct kvr_group_message message = {
         .head.kind = KVR_GROUP_PAIR_BROKEN,
-        .pair_broken = {.peer = peer, .status = KVR_RAIL_FAILED, .pair.epoch = 1},
+        .pair_broken = {.peer = peer, .status = KVR_RAIL_FAILED, .pair.epoch = 1, .proven = proven},
     };
 
     outbound_group(&outbound, now, &message);
+}
+
+static void broken(uint32_t peer)
+{
+    broken_pair(peer, true);
+}
+
+static uint32_t tried_anew(void)
+{
+    return machine_command_count(KVR_GROUP_PAIR_RENEW);
 }
 
 static void granted(uint32_t peer, uint64_t nonce)
@@ -125,6 +135,54 @@ static void what_could_not_be_renewed_is_tried_again(void **state)
     assert_int_equal(asked(), 2);
 }
 
+/* A peer names an address that never answers, while another peer is written to: the pair alone is
+ * tried anew, less and less often, and our rail stays as it is. */
+static void a_dead_address_costs_no_other_peer_its_rail(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    granted(1, NONCE + 1);
+    for (unsigned i = 0; i < 3; i++) {
+        broken_pair(0, false);
+        tick((SILENCE << i) - 1);
+        assert_int_equal(tried_anew(), i);
+        tick(1);
+        assert_int_equal(tried_anew(), i + 1);
+    }
+    assert_int_equal(asked(), 0);
+}
+
+/* Its transfer waits for it. */
+static void nor_does_a_dead_address_that_a_transfer_needs(void **state)
+{
+    (void)state;
+    publish_for(2);
+    publish_all();
+    granted(1, NONCE + 1);
+    granted(0, NONCE);
+    broken_pair(0, false);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE / 4);
+    assert_int_equal(tried_anew(), 1);
+    assert_int_equal(asked(), 0);
+}
+
+/* The endpoint of ours may be the one that is broken. */
+static void where_no_pair_works_the_rail_is_renewed(void **state)
+{
+    (void)state;
+    publish_for(2);
+    publish_all();
+    granted(0, NONCE);
+    granted(1, NONCE + 1);
+    broken_pair(1, false);
+    broken_pair(0, false);
+    tick(SILENCE);
+    assert_int_equal(tried_anew(), 0);
+    assert_int_equal(asked(), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +191,9 @@ int main(void)
         cmocka_unit_test_setup(what_others_write_is_not_lost_in_haste, open_outbound),
         cmocka_unit_test_setup(what_was_renewed_meanwhile_needs_no_repair, open_outbound),
         cmocka_unit_test_setup(what_could_not_be_renewed_is_tried_again, open_outbound),
+        cmocka_unit_test_setup(a_dead_address_costs_no_other_peer_its_rail, open_outbound),
+        cmocka_unit_test_setup(nor_does_a_dead_address_that_a_transfer_needs, open_outbound),
+        cmocka_unit_test_setup(where_no_pair_works_the_rail_is_renewed, open_outbound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

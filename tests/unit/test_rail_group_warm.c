@@ -197,6 +197,73 @@ static void warm_up_that_fails_breaks_the_pair(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* An address that no write has reached is tried anew through the same endpoint. */
+static void a_pair_is_tried_anew_without_a_fresh_endpoint(void **state)
+{
+    struct kvr_group_message message, renewal = {.head.kind = KVR_GROUP_PAIR_RENEW};
+    struct kvr_endpoint *endpoint;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_warm(1, 0);
+    endpoint = fixture.rails[0].newest;
+    peer_with_scratch_add(0, 1);
+    finish(endpoint, 0, KVR_RAIL_FAILED);
+    fixture_settle(&fixture, 2);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    assert_false(message.pair_broken.proven);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_NO_RAIL);
+    fixture_tell(&fixture, 3, &renewal);
+    assert_ptr_equal(fixture.rails[0].newest, endpoint);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish_all(endpoint);
+    fixture_settle(&fixture, 4);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(endpoint, 0, KVR_RAIL_FAILED);
+    fixture_settle(&fixture, 5);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    assert_true(message.pair_broken.proven);
+    fixture_tell(&fixture, 6, &renewal); /* that is no help where writes have come through */
+    assert_int_equal(post(&fixture, 0, &pair), KVR_NO_RAIL);
+    kvr_group_close(fixture.group);
+}
+
+/* Peers come and go with addresses that swallow writes. While those are few, they cost an endpoint
+ * now and then, and not with each peer. */
+static void few_hanging_warm_ups_cost_no_endpoint(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    open_warm(1, 8);
+    for (uint32_t i = 0; i < 3; i++) {
+        peer_with_scratch_add(0, 1);
+        command(&fixture, KVR_GROUP_PEER_DROP, 0, NULL);
+    }
+    for (kvr_ns at = 2; at < 9 * SILENCE; at += SILENCE / 4)
+        fixture_settle(&fixture, at);
+    assert_false(fixture_told(&fixture, KVR_GROUP_RAIL_ERROR, &message));
+    fixture_settle(&fixture, 10 * SILENCE + 10);
+    assert_true(fixture_told(&fixture, KVR_GROUP_RAIL_ERROR, &message));
+    kvr_group_close(fixture.group);
+}
+
+static void many_hanging_warm_ups_are_ended(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    open_warm(1, 8);
+    for (uint32_t i = 0; i < 5; i++) {
+        peer_with_scratch_add(0, 1);
+        command(&fixture, KVR_GROUP_PEER_DROP, 0, NULL);
+    }
+    for (kvr_ns at = 2; at < SILENCE; at += SILENCE / 4)
+        fixture_settle(&fixture, at);
+    assert_true(fixture_told(&fixture, KVR_GROUP_RAIL_ERROR, &message));
+    kvr_group_close(fixture.group);
+}
+
 static void warm_up_that_hangs_breaks_the_pair(void **state)
 {
     struct kvr_group_message message;
@@ -488,6 +555,9 @@ int main(void)
         cmocka_unit_test(warm_up_keeps_the_window),
         cmocka_unit_test(warm_up_that_fails_breaks_the_pair),
         cmocka_unit_test(warm_up_that_hangs_breaks_the_pair),
+        cmocka_unit_test(a_pair_is_tried_anew_without_a_fresh_endpoint),
+        cmocka_unit_test(few_hanging_warm_ups_cost_no_endpoint),
+        cmocka_unit_test(many_hanging_warm_ups_are_ended),
         cmocka_unit_test(a_peer_is_warm_when_every_pair_is),
         cmocka_unit_test(a_peer_is_warm_with_the_pairs_that_work),
         cmocka_unit_test(a_peer_that_nothing_reaches_is_not_warm),

@@ -40,6 +40,8 @@ static struct note group_note(const struct kvr_group_message *m)
         return (struct note){"SUSPENDED", 0, m->suspended.since, 0, 0};
     case KVR_GROUP_RESUMED:
         return (struct note){"RESUMED", 0, m->resumed.count, 0, 0};
+    case KVR_GROUP_PAIR_RENEW:
+        return (struct note){"PAIR_RENEW", 0, m->pair_renew.peer, m->pair_renew.rail, 0};
     case KVR_GROUP_PAIR_BROKEN:
         return (struct note){"PAIR_BROKEN", 0, m->pair_broken.pair.rail,
                              m->pair_broken.pair.target_rail, m->pair_broken.pair.epoch};
