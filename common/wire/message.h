@@ -52,12 +52,13 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "wire/proof.h"
 
 /* Raised when a message gains what its receiver must know of, and the least when an older one
  * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
  * nothing, staging memory. 3: targets that move pages of devices themselves. 4: ROOM, a share of
  * staging memory is a ring. 5: SKIP, and states with one page a request. 6: SENDER. 7: the tag in
- * GRANT. */
+ * GRANT, the proof in WANT. */
 #define KVR_PROTOCOL_MIN    7
 #define KVR_PROTOCOL_SKIP   5 /* the first that has it */
 #define KVR_PROTOCOL_STATES 5 /* the first that has them */
@@ -119,7 +120,8 @@ static inline struct kvr_write_limits kvr_write_limits_agreed(const struct kvr_w
 struct kvr_msg_hello {                 /* and WELCOME */
     uint32_t version_min, version_max; /* WELCOME: both are the version chosen */
     uint64_t boot;                     /* random per start of the agent */
-    uint64_t session; /* HELLO: the one to resume, or 0; WELCOME: the one in force */
+    uint64_t session; /* HELLO: the one to resume, or 0; WELCOME: the one in force, and so in every
+                         HELLO that begins a session, when its machine gets it */
     char agent[KVR_NAME_BYTES];
     char provider[16];
     char host[KVR_NAME_BYTES];
@@ -176,7 +178,8 @@ struct kvr_msg_want {
     /* Where `staged`: the target moves pages of devices to its own itself, if limits.pieces_remote
      * of every PLAN is less than that. */
     bool direct_copy;
-    bool skips_follow; /* SKIP brings them: the source plans nothing before it */
+    bool skips_follow;      /* SKIP brings them: the source plans nothing before it */
+    struct kvr_proof proof; /* of the request's secret, for this session and transfer; or none */
 };
 
 struct kvr_msg_skip { /* as those of WANT, and in their place */

@@ -52,6 +52,8 @@ static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *i
     out->n_group_skips = in->group_skip_count;
     out->siblings = (uint32_t *)(uintptr_t)in->siblings;
     out->n_siblings = in->sibling_count;
+    if (kvr_proof_given(&in->proof))
+        out->proof = kvr_proto_bytes(in->proof.bytes, sizeof(in->proof.bytes));
     return kvr_put_rank(arena, &in->target, &out->target);
 }
 
@@ -68,6 +70,11 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
         return kvr_get_malformed(get, "a WANT names %zu groups and %zu siblings: at most %d and %d",
                                  in->n_group_skips, in->n_siblings, KVR_GROUPS_MAX,
                                  KVR_SOURCES_MAX);
+    if (in->proof.len != 0 && in->proof.len != sizeof(out->proof.bytes))
+        return kvr_get_malformed(get, "proof is %zu bytes long: it must be none or %d",
+                                 in->proof.len, KVR_PROOF_BYTES);
+    if (in->proof.len != 0)
+        memcpy(out->proof.bytes, in->proof.data, in->proof.len);
     WANT_FIELDS(KVR_PROTO_COPY)
     out->group_skips = in->group_skips;
     out->group_skip_count = (uint32_t)in->n_group_skips;

@@ -269,6 +269,7 @@ void kvr_session_accepted(struct kvr_session *session, kvr_ns now, const struct 
 {
     const struct kvr_session_sink *sink = &session->options.sink;
     bool fresh = session->number == 0;
+    struct kvr_msg_hello begun = *peer;
 
     assert(!session->options.dials && !session->ended && number != 0);
     assert(fresh || (number == session->number && peer->boot == session->peer_boot));
@@ -280,8 +281,9 @@ void kvr_session_accepted(struct kvr_session *session, kvr_ns now, const struct 
     new_connection(session, OWE_WELCOME | OWE_RESUME);
     session->greeted = true;
     pump(session, now);
+    begun.session = number;
     if (fresh)
-        sink->begun(sink->self, now, peer);
+        sink->begun(sink->self, now, &begun);
 }
 
 /* ---- frames ---- */

@@ -206,6 +206,8 @@ static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *
     ret_want->direct_copy = kvr_rng_percent(rng, 50);
     ret_want->stage_bytes = u64(rng);
     ret_want->skips_follow = kvr_rng_percent(rng, 50);
+    for (size_t i = 0; i < sizeof(ret_want->proof.bytes) && kvr_rng_percent(rng, 99); i++)
+        ret_want->proof.bytes[i] = (uint8_t)kvr_rng_next(rng);
     ret_want->group_skips = memory->group_skips;
     ret_want->siblings = memory->siblings;
     for (uint32_t i = 0; i < ret_want->group_skip_count; i++)

@@ -84,6 +84,7 @@ static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&
            SAME(digest) && SAME(group_skip_count) && SAME(sibling_count) && SAME(staged) &&
            SAME(direct_copy) && SAME(stage_bytes) && SAME(skips_follow) &&
+           kvr_proof_equal(&a->proof, &b->proof) &&
            same_bytes(a->group_skips, b->group_skips, a->group_skip_count * 8) &&
            same_bytes(a->siblings, b->siblings, a->sibling_count * 4);
 }
