@@ -113,6 +113,12 @@ void kvr_engine_decoder_close(struct kvr_engine_decoder *decoder)
     free(decoder);
 }
 
+void kvr_engine_decoder_wipe(struct kvr_engine_decoder *decoder)
+{
+    kvr_secret_wipe(decoder->arena, decoder->used);
+    decoder->used = 0;
+}
+
 kvr_status kvr_engine_malformed(struct kvr_error *error, const char *what)
 {
     (void)kvr_error_set(error, KVR_MALFORMED, "engine", "%s", what);

@@ -23,8 +23,10 @@
 #include "base/names.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "wire/secret.h"
 
-#define KVR_ENGINE_PROTOCOL 2 /* ATTACH carries it; another one is refused */
+/* ATTACH carries it; another one is refused. 3: the secret of a request. */
+#define KVR_ENGINE_PROTOCOL 3
 
 /* Shared between one engine rank and its agent. Words are stored by the engine and read by the
  * agent's rail thread; a word only grows and is never reset within a generation. Protocol:
@@ -119,6 +121,7 @@ struct kvr_req_source_open {
     uint32_t lease_ms;  /* how long to hold unclaimed; 0: the agent's default */
     int32_t priority;
     uint32_t tenant;
+    struct kvr_secret secret; /* what a target must know too; or none */
 };
 
 struct kvr_req_pages { /* SOURCE_PAGES and TARGET_PAGES: appends, in logical order */
@@ -168,7 +171,8 @@ struct kvr_req_target_open {
     uint32_t tenant;
     const struct kvr_source_address *sources;
     uint32_t source_count;
-    kvr_digest_mode digest; /* what is hashed at least; either agent may ask for more */
+    kvr_digest_mode digest;   /* what is hashed at least; either agent may ask for more */
+    struct kvr_secret secret; /* that of the publish; or none */
 };
 
 struct kvr_req_cancel {
@@ -240,10 +244,11 @@ typedef enum kvr_notice_kind {
     KVR_NOTICE_LIST(KVR_SYMBOL) KVR_NOTICE_KIND_END
 } kvr_notice_kind;
 
-#define KVR_ABILITY_MEMORY_OF  1u /* regions in the memory of others */
-#define KVR_ABILITY_STATES     2u /* states with one page a request */
-#define KVR_ABILITY_SKIP_LATER 4u /* a skip after a hold, and of every KV group */
-#define KVR_ABILITY_DMABUF     8u /* a dmabuf beside a region's own descriptor */
+#define KVR_ABILITY_MEMORY_OF      1u  /* regions in the memory of others */
+#define KVR_ABILITY_STATES         2u  /* states with one page a request */
+#define KVR_ABILITY_SKIP_LATER     4u  /* a skip after a hold, and of every KV group */
+#define KVR_ABILITY_DMABUF         8u  /* a dmabuf beside a region's own descriptor */
+#define KVR_ABILITY_WITHOUT_SECRET 16u /* --insecure: requests need no secret. Not one of all: */
 #define KVR_ABILITIES                                                                              \
     (KVR_ABILITY_MEMORY_OF | KVR_ABILITY_STATES | KVR_ABILITY_SKIP_LATER | KVR_ABILITY_DMABUF)
 
@@ -276,6 +281,9 @@ bool kvr_notice_join(struct kvr_notice *notice, const struct kvr_notice *next);
 struct kvr_engine_decoder; /* memory of one decoded packet, reused from packet to packet */
 struct kvr_engine_decoder *kvr_engine_decoder_open(void);
 void kvr_engine_decoder_close(struct kvr_engine_decoder *decoder);
+/* Forgets the last packet for good: it had a secret. What was decoded from it is no longer valid.
+ */
+void kvr_engine_decoder_wipe(struct kvr_engine_decoder *decoder);
 
 KVR_MUST_CHECK kvr_status kvr_request_encode(const struct kvr_request *request, uint8_t *buffer,
                                              size_t capacity, size_t *ret_bytes);

@@ -88,11 +88,18 @@ static void encode_extents(const struct kvr_req_extents *in, PB(RegionExtents) *
     out->bytes = (uint64_t *)(uintptr_t)in->bytes;
 }
 
+static ProtobufCBinaryData encode_secret(const struct kvr_secret *secret)
+{
+    return kvr_secret_given(secret) ? kvr_proto_bytes(secret->bytes, sizeof(secret->bytes))
+                                    : (ProtobufCBinaryData){0};
+}
+
 static void encode_source_open(const struct kvr_req_source_open *in, PB(SourceOpen) * out)
 {
     kvrail__engine__source_open__init(out);
     SOURCE_OPEN_FIELDS(KVR_PROTO_COPY)
     out->request = kvr_proto_text(in->request);
+    out->secret = encode_secret(&in->secret);
 }
 
 static void encode_source(const struct kvr_source_address *in, PB(SourceAddress) * out)
@@ -110,6 +117,7 @@ static void encode_target_open(const struct kvr_req_target_open *in, struct enco
     kvrail__engine__target_open__init(out);
     TARGET_OPEN_FIELDS(KVR_PROTO_COPY)
     out->request = kvr_proto_text(in->request);
+    out->secret = encode_secret(&in->secret);
     out->n_sources = in->source_count;
     out->sources = room->source_pointers;
     for (uint32_t i = 0; i < in->source_count; i++) {
@@ -277,9 +285,14 @@ static kvr_status decode_attach(const PB(Attach) * from, struct kvr_req_attach *
     const char *wrong;
 
     if (from->version != KVR_ENGINE_PROTOCOL)
-        return kvr_error_set(error, KVR_VERSION, "engine",
-                             "the engine's library speaks protocol %u, this agent speaks %u",
-                             from->version, KVR_ENGINE_PROTOCOL);
+        return kvr_error_set(
+            error, KVR_VERSION, "engine",
+            "the engine's libkvrail speaks version %u of the engine protocol, this "
+            "agent %u: %s",
+            from->version, KVR_ENGINE_PROTOCOL,
+            from->version < KVR_ENGINE_PROTOCOL
+                ? "install the agent's libkvrail, then restart the engine"
+                : "upgrade the agent, then restart the engine");
     if (!take_text(from->name, to->name, sizeof(to->name)))
         return kvr_engine_malformed(error, "the engine's name is too long or not printable");
     if ((wrong = kvr_geometry_get_rank(from->rank, &to->rank)) != NULL ||
@@ -334,10 +347,21 @@ static kvr_status take_request(const char *from, char to[KVR_REQUEST_BYTES],
     return KVR_OK;
 }
 
+static kvr_status take_secret(const ProtobufCBinaryData *from, struct kvr_secret *to,
+                              struct kvr_error *error)
+{
+    if (from->len != 0 && from->len != sizeof(to->bytes))
+        return kvr_engine_malformed(error, "the secret of a request is not 32 bytes");
+    if (from->len != 0)
+        memcpy(to->bytes, from->data, from->len);
+    return KVR_OK;
+}
+
 static kvr_status decode_source_open(const PB(SourceOpen) * in, struct kvr_req_source_open *out,
                                      struct kvr_error *error)
 {
     SOURCE_OPEN_FIELDS(KVR_PROTO_COPY)
+    KVR_TRY(take_secret(&in->secret, &out->secret, error));
     return take_request(in->request, out->request, error);
 }
 
@@ -389,6 +413,7 @@ static kvr_status decode_target_open(struct kvr_engine_decoder *decoder, const P
     if (in->digest > KVR_DIGEST_FULL)
         return kvr_engine_malformed(error, "digest is neither off, sample nor full");
     TARGET_OPEN_FIELDS(KVR_PROTO_COPY)
+    KVR_TRY(take_secret(&in->secret, &out->secret, error));
     if (in->n_sources > KVR_SOURCES_MAX)
         return kvr_engine_malformed(error, "more than 64 sources");
     sources = kvr_engine_take(decoder, in->n_sources * sizeof(*sources));
@@ -479,5 +504,6 @@ kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder, const uint8_t 
     request.handle = message->handle;
     KVR_TRY(decode_body(decoder, message, &request, error));
     *ret_request = request;
+    kvr_secret_wipe(&request, sizeof(request));
     return KVR_OK;
 }

@@ -11,6 +11,15 @@ bool kvr_secret_given(const struct kvr_secret *secret)
     return any != 0;
 }
 
+bool kvr_secret_strong(const struct kvr_secret *secret)
+{
+    uint32_t different = 0;
+
+    for (size_t i = 0; i < sizeof(secret->bytes); i++)
+        different += memchr(secret->bytes, secret->bytes[i], i) == NULL;
+    return different >= 8;
+}
+
 static int digit_of(char c)
 {
     if (c >= '0' && c <= '9')

@@ -16,6 +16,8 @@ struct kvr_secret {
 };
 
 bool kvr_secret_given(const struct kvr_secret *secret);
+/* False of one with fewer than 8 different bytes: nobody draws that at random. */
+bool kvr_secret_strong(const struct kvr_secret *secret);
 /* False: it is no text of a secret, and *ret_secret is none. */
 bool kvr_secret_parse(const char *text, struct kvr_secret *ret_secret);
 void kvr_secret_text(const struct kvr_secret *secret, char ret_text[KVR_SECRET_TEXT_BYTES]);
