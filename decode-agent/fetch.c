@@ -79,6 +79,10 @@ static kvr_status open_check(const struct inbound *inbound, uint32_t engine, uin
                              "handle %" PRIu64 " has ended, and its landing is being closed: take "
                              "another handle",
                              handle);
+    if (!inbound->options.without_secret && !kvr_secret_given(&open->secret))
+        return kvr_error_set(error, KVR_INVALID, "fetch",
+                             "the fetch has no secret: this agent takes none without, unless it "
+                             "runs with --insecure");
     if (open->source_count == 0 || open->source_count > KVR_SOURCES_MAX)
         return kvr_error_set(error, KVR_INVALID, "fetch",
                              "%u sources: a fetch names 1 to %u source ranks", open->source_count,
@@ -174,6 +178,16 @@ static struct fetch *fetch_new(struct inbound *inbound, uint32_t engine, uint64_
     return fetch;
 }
 
+/* The transfer keeps what its source must be shown, and not the secret. */
+static void secret_take(struct transfer *transfer, const struct kvr_req_target_open *open)
+{
+    const struct kvr_rank source = {
+        .engine = transfer->source.engine, .tp = transfer->source.tp, .pp = transfer->source.pp};
+
+    if (kvr_secret_given(&open->secret))
+        kvr_proof_key(&open->secret, open->request, open->attempt, &source, &transfer->proof_key);
+}
+
 void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
                 const struct kvr_req_target_open *open)
 {
@@ -197,6 +211,7 @@ void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
             fetch_fail(inbound, fetch, error.status, error.detail);
             return;
         }
+        secret_take(kvr_pool_get(&inbound->transfers, fetch->transfers[i]), open);
         transfer_report(inbound, kvr_pool_get(&inbound->transfers, fetch->transfers[i]),
                         KVR_EVENT_OPENED);
     }

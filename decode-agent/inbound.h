@@ -63,6 +63,7 @@ struct inbound_options {
     uint32_t rail_count;
     struct kvr_rail_groups groups;           /* of the rails; count 0: all rails are one group */
     bool failover;                           /* another rail group carries on for a lost one */
+    bool without_secret;                     /* --insecure: fetches without a secret are taken */
     uint64_t nonce_key[KVR_NONCE_KEY_WORDS]; /* random for each boot: names of transfers */
     struct kvr_write_limits limits;
     uint64_t stage_bytes;   /* staging memory that sources may write fragments to; 0: none */
@@ -77,6 +78,7 @@ struct inbound_sender {
 
 struct inbound_peer {
     bool up, same_host; /* same_host: this agent could copy from its memory */
+    uint64_t session;   /* its number: proofs are for it alone */
     struct kvr_write_limits limits;
     kvr_digest_mode digest;
     uint64_t unconfirmed; /* the probe after an absence of this agent that it has not answered; 0:

@@ -72,6 +72,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .rail_count = groups->first[groups->count],
         .groups = *groups,
         .failover = config->group_failover,
+        .without_secret = config->tls.insecure,
         .nonce_key = {kvr_random_u64(), kvr_random_u64()},
         .limits = *limits,
         .stage_bytes =

@@ -42,7 +42,8 @@ struct transfer {
     uint64_t id, nonce, fetch;
     enum transfer_state state;
     struct kvr_source_address source;
-    uint32_t place; /* among the fetch's sources */
+    uint32_t place;                 /* among the fetch's sources */
+    struct kvr_proof_key proof_key; /* of the request's secret at this source, until WANT is sent */
     struct source_link link;
     struct landing_path path;
     struct staging_quota quota;

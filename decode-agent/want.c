@@ -145,6 +145,9 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
             landing_path_staged(&transfer->path) && direct_copy_possible(inbound, transfer);
         want->stage_bytes = transfer->path.stage_bytes =
             landing_path_stage_bytes(inbound, transfer);
+        if (kvr_proof_key_given(&transfer->proof_key))
+            kvr_proof(&transfer->proof_key, inbound->peers[transfer->link.peer].session,
+                      transfer->nonce, &want->target, &want->proof);
         status = inbound->ports->send(inbound->ports->self, transfer->link.peer, &message);
     }
     if (status == KVR_AGAIN)
@@ -153,6 +156,8 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
         transfer_fail(inbound, transfer, status, "WANT could not be sent to the source agent");
         return;
     }
+    /* Without its session a transfer ends: no other proof will be needed. */
+    kvr_secret_wipe(&transfer->proof_key, sizeof(transfer->proof_key));
     if (want->skips_follow)
         transfer_on(&transfer->state, T_ON_HOLD_SENT);
     else

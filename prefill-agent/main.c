@@ -102,6 +102,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .rail_count = groups->first[groups->count],
         .groups = *groups,
         .failover = config->group_failover,
+        .without_secret = config->tls.insecure,
         .limits = *limits,
         .fragments = fragment_choice(config->fragments),
         .fragment_bytes_min = config->fragment_bytes_min,
@@ -128,6 +129,7 @@ static void counters(uint64_t values[])
     values[KVR_COUNTER_LEASES_EXPIRED] = outbound.leases_expired;
     values[KVR_COUNTER_WANTS_REFUSED] = outbound.wants_refused;
     values[KVR_COUNTER_QUOTA_REQUESTS] = outbound.engines.quota_refused;
+    values[KVR_COUNTER_WANTS_UNPROVEN] = outbound.wants_unproven;
 }
 
 int main(int argc, char **argv)

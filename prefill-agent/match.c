@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "base/rng.h"
 #include "kv/layout.h"
+#include "prefill-agent/access.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/parked.h"
 #include "prefill-agent/publish.h"
@@ -87,6 +88,20 @@ static struct publish *match_find(const struct outbound *outbound,
     return publish != NULL && matches(outbound, publish, transfer) ? publish : NULL;
 }
 
+/* One that the target may have. A guesser learns nothing: its WANT waits, as for a request that no
+ * engine publishes, and takes as long to be looked at. */
+static struct publish *match_proven(struct outbound *outbound, struct source_transfer *transfer)
+{
+    static const struct kvr_proof_key no_key;
+    struct publish *publish = match_find(outbound, transfer);
+    bool proven =
+        access_proven(outbound, transfer, publish != NULL ? &publish->proof_key : &no_key);
+
+    if (publish != NULL && !proven)
+        access_refuse(outbound, transfer, publish);
+    return proven ? publish : NULL;
+}
+
 /* ---- publishes that have ended ----------------------------------------------------------------
  */
 
@@ -109,13 +124,17 @@ static void past_fail(struct outbound *outbound, struct source_transfer *transfe
 static const struct past_publish *past_of(const struct outbound *outbound,
                                           const struct source_transfer *transfer)
 {
+    static const struct kvr_proof_key no_key;
     const struct past_publish *ended =
         KVR_MUTANT(ends_forgotten)
             ? NULL
             : past_find(&outbound->past, key_now(outbound, transfer), outbound->now);
+    bool proven = access_proven(outbound, transfer, ended != NULL ? &ended->proof_key : &no_key) ||
+                  KVR_MUTANT(ends_open);
 
-    return ended != NULL && wants(transfer, ended->request, ended->attempt, &ended->rank) ? ended
-                                                                                          : NULL;
+    return proven && ended != NULL && wants(transfer, ended->request, ended->attempt, &ended->rank)
+               ? ended
+               : NULL;
 }
 
 void match_ended(struct outbound *outbound, const struct past_publish *ended)
@@ -125,7 +144,8 @@ void match_ended(struct outbound *outbound, const struct past_publish *ended)
         return;
     KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
         if (transfer->state == ST_PARKED &&
-            wants(transfer, ended->request, ended->attempt, &ended->rank))
+            wants(transfer, ended->request, ended->attempt, &ended->rank) &&
+            access_proven(outbound, transfer, &ended->proof_key))
             past_fail(outbound, transfer, ended);
 }
 
@@ -191,6 +211,7 @@ static struct source_transfer *transfer_new(struct outbound *outbound, uint32_t 
                                     want->source_generation, want->source_tp, want->source_pp);
     transfer->match.deadline = outbound->now + kvr_deadline_ms(want->deadline_ms) * KVR_MS;
     transfer->match.priority = want->priority;
+    transfer->match.proof = want->proof;
     transfer->settle.fence_at = transfer->failover.ask_at = transfer->failover.no_rail_at =
         KVR_NEVER;
     transfer->state = ST_PARKED;
@@ -354,6 +375,13 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
         want_refuse(outbound, peer, nonce, KVR_INVALID, "the WANT names no deadline");
         return;
     }
+    if (access_needs_secret(outbound) && !kvr_proof_given(&want->proof)) {
+        outbound->wants_unproven++;
+        want_refuse(outbound, peer, nonce, KVR_NOT_AUTHORIZED,
+                    "the WANT proves no secret of its request: its decode-agent runs with "
+                    "--insecure, and this prefill-agent does not");
+        return;
+    }
     if (parked_place(outbound, peer, &error) != KVR_OK) {
         want_refuse(outbound, peer, nonce, error.status, error.detail);
         return;
@@ -365,13 +393,13 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
     }
     if (target_check(outbound, transfer, want, &error) != KVR_OK ||
         generation_check(outbound, transfer, &error) != KVR_OK) {
-        publish = match_find(outbound, transfer);
+        publish = match_proven(outbound, transfer);
         if (publish != NULL)
             publish_refuse(outbound, publish, peer, &error);
         source_transfer_fail(outbound, transfer, error.status, error.detail);
         return;
     }
-    publish = match_find(outbound, transfer);
+    publish = match_proven(outbound, transfer);
     ended = publish == NULL ? past_of(outbound, transfer) : NULL;
     if (publish != NULL)
         transfer_match(outbound, transfer, publish);
@@ -418,6 +446,15 @@ void match_pages(struct outbound *outbound, struct source_transfer *transfer,
     source_transfer_advance(outbound, transfer);
 }
 
+static void match_parked_one(struct outbound *outbound, struct source_transfer *transfer,
+                             struct publish *publish)
+{
+    if (access_proven(outbound, transfer, &publish->proof_key))
+        transfer_match(outbound, transfer, publish);
+    else
+        access_refuse(outbound, transfer, publish);
+}
+
 void match_parked(struct outbound *outbound, struct publish *publish)
 {
     uint64_t id = publish->id;
@@ -430,7 +467,7 @@ void match_parked(struct outbound *outbound, struct publish *publish)
         if (transfer->state == ST_PARKED &&
             (transfer->match.key == publish->key || transfer->match.source_generation == 0) &&
             matches(outbound, publish, transfer))
-            transfer_match(outbound, transfer, publish);
+            match_parked_one(outbound, transfer, publish);
     }
 }
 
@@ -463,5 +500,6 @@ void match_tick(struct outbound *outbound, struct source_transfer *transfer)
         source_transfer_fail(outbound, transfer, KVR_DRAINING, TRANSFER_DRAINING);
     else if (outbound->now >= transfer->match.deadline)
         source_transfer_fail(outbound, transfer, KVR_NO_SOURCE,
-                             "no engine published this request, attempt and generation in time");
+                             "no engine published this request, attempt and generation, with the "
+                             "secret of this fetch, in time");
 }

@@ -29,6 +29,8 @@ struct source_match {
     uint32_t sibling_count;
     int32_t priority; /* of the target's fetch and of the publish together */
     kvr_ns deadline;  /* of a parked WANT; then of its fetch */
+    struct kvr_proof proof;
+    uint64_t refused_by; /* the publish of another secret that it met last; 0: none */
 };
 
 void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,

@@ -20,6 +20,7 @@
  *   lease.c            how long a publish waits for targets that have not come
  *   source_transfer.c  a transfer from its WANT to its end: the hub, and its states
  *   match.c            WANT, SKIP, PAGES: which publish a target wants
+ *   access.c           whether a WANT proves the secret of its publish
  *   parked.c           room for WANTs that come before their publish
  *   past.c             publishes that have ended, for targets that come later
  *   consumer.c         the target ranks that have come for a publish
@@ -57,6 +58,7 @@ struct outbound_options {
     uint32_t rail_count;
     struct kvr_rail_groups groups; /* of the rails; count 0: they are one */
     bool failover;                 /* another group carries on for one that is lost */
+    bool without_secret;           /* --insecure: publishes and WANTs without a secret are taken */
     struct kvr_write_limits limits;
     kvr_fragment_choice fragments; /* what to do about pieces below fragment_bytes_min */
     uint64_t fragment_bytes_min;
@@ -84,7 +86,7 @@ struct outbound {
     kvr_ns awake_at;        /* the last request, message or tick; ticks come while anything lives */
     struct kvr_ended ended;
     struct past past;
-    uint64_t leases_expired;
+    uint64_t leases_expired, wants_unproven;
 };
 
 KVR_MUST_CHECK kvr_status outbound_init(struct outbound *outbound,

@@ -23,7 +23,7 @@ void past_forget(struct past *past, uint64_t key)
     if (!kvr_table_find(&past->by_key, key, &index))
         return;
     kvr_table_remove(&past->by_key, key);
-    past->publishes[index].key = 0;
+    kvr_secret_wipe(&past->publishes[index], sizeof(past->publishes[index]));
 }
 
 void past_add(struct past *past, const struct past_publish *ended)

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/table.h"
 #include "base/types.h"
+#include "wire/proof.h"
 
 #define PAST_MAX  4096
 #define PAST_TIME (600 * KVR_S)
@@ -17,6 +18,7 @@ struct past_publish {
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;
     struct kvr_rank rank;
+    struct kvr_proof_key proof_key; /* wiped when the end is forgotten */
     kvr_status status;
     kvr_ns at;
 };

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "prefill-agent/access.h"
 #include "prefill-agent/outbound.h"
 #include "prefill-agent/source_transfer.h"
 
@@ -63,6 +64,10 @@ static kvr_status open_check(const struct outbound *outbound,
         return kvr_error_set(error, KVR_EXISTS, "publish",
                              "request \"%s\" attempt %u is published already", open->request,
                              open->attempt);
+    if (access_needs_secret(outbound) && !kvr_secret_given(&open->secret))
+        return kvr_error_set(error, KVR_INVALID, "publish",
+                             "the publish has no secret: this agent takes none without, unless it "
+                             "runs with --insecure");
     if (open->consumers > KVR_CONSUMERS_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "publish", "%u consumers: at most %u",
                              open->consumers, KVR_CONSUMERS_MAX);
@@ -108,10 +113,11 @@ err_release:
 
 /* For targets that come later. */
 static void remember(struct outbound *outbound, uint32_t engine, const char *request,
-                     uint32_t attempt, kvr_status status)
+                     uint32_t attempt, const struct kvr_proof_key *proof_key, kvr_status status)
 {
     struct past_publish ended = {.attempt = attempt,
                                  .rank = outbound->engines.local[engine].rank,
+                                 .proof_key = *proof_key,
                                  .status = status,
                                  .at = outbound->now};
 
@@ -119,6 +125,18 @@ static void remember(struct outbound *outbound, uint32_t engine, const char *req
     ended.key = match_key(request, attempt, &ended.rank.engine, ended.rank.generation,
                           ended.rank.tp, ended.rank.pp);
     match_ended(outbound, &ended);
+    kvr_secret_wipe(&ended, sizeof(ended));
+}
+
+static struct kvr_proof_key proof_key_of(const struct outbound *outbound, uint32_t engine,
+                                         const struct kvr_req_source_open *open)
+{
+    struct kvr_proof_key key = {{0}};
+
+    if (kvr_secret_given(&open->secret))
+        kvr_proof_key(&open->secret, open->request, open->attempt,
+                      &outbound->engines.local[engine].rank, &key);
+    return key;
 }
 
 static void publish_event(struct outbound *outbound, const struct publish *publish,
@@ -150,6 +168,7 @@ void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
     const struct kvr_rank *rank = &outbound->engines.local[engine].rank;
     uint64_t key = match_key(open->request, open->attempt, &rank->engine, rank->generation,
                              rank->tp, rank->pp);
+    struct kvr_proof_key proof_key = proof_key_of(outbound, engine, open);
     struct publish *publish = NULL;
     struct kvr_error error;
 
@@ -164,9 +183,11 @@ void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
     if (publish == NULL) {
         refuse(outbound, engine, handle, error.status, error.detail);
         if (error.status != KVR_EXISTS) /* else one that has the name goes on */
-            remember(outbound, engine, open->request, open->attempt, error.status);
+            remember(outbound, engine, open->request, open->attempt, &proof_key, error.status);
         return;
     }
+    publish->proof_key = proof_key;
+    kvr_secret_wipe(&proof_key, sizeof(proof_key));
     memcpy(publish->request, open->request, sizeof(publish->request));
     publish->attempt = open->attempt;
     publish->tokens = open->tokens;
@@ -293,10 +314,12 @@ void publish_check_free(struct outbound *outbound, struct publish *publish)
     kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);
     if (!publish->engine_gone) /* it may attach again, and publish it again */
-        remember(outbound, engine, publish->request, publish->attempt, publish->status);
+        remember(outbound, engine, publish->request, publish->attempt, &publish->proof_key,
+                 publish->status);
     kvr_page_tables_done(&publish->pages, outbound->memory);
     content_free(outbound, publish);
     kvr_engines_set_release(&outbound->engines, engine, publish->set);
+    kvr_secret_wipe(&publish->proof_key, sizeof(publish->proof_key));
     kvr_pool_release(&outbound->publishes, publish->id);
     kvr_engines_unuse(&outbound->engines, engine);
 }

@@ -138,6 +138,7 @@ struct publish_refusal {
 
 struct publish {
     uint64_t id, handle, key;
+    struct kvr_proof_key proof_key; /* of its secret: what a WANT must know */
     enum publish_state state;
     uint32_t engine;
     bool engine_gone;

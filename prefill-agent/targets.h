@@ -33,6 +33,7 @@ struct outbound_lost {
 
 struct outbound_peer {
     bool up;
+    uint64_t session;     /* its number: proofs are for it alone */
     bool needs_senders;   /* one of its rails must know the endpoints that write to it */
     uint32_t group_count; /* of its rails */
     uint64_t same_host;   /* bits of its rails that only its host can write to; 0: we cannot */

@@ -128,6 +128,7 @@ kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
     struct kvr_engine_access access;
     struct kvr_engine_handler handler = {.self = agent,
                                          .revocation_fd = agent->revocation_fd,
+                                         .without_secret = agent->config->tls.insecure,
                                          .address = agent->address,
                                          .access = &access,
                                          .stranger = on_stranger,

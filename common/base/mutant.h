@@ -59,7 +59,11 @@
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
     X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")             \
     X(post_before_known, "rule 12: nothing is posted from an endpoint that the target lacks")      \
-    X(successor_without_senders, "rule 12: a target's new endpoint knows all senders")
+    X(successor_without_senders, "rule 12: a target's new endpoint knows all senders")             \
+    X(proof_not_compared, "rule 13: a target that does not prove the secret gets nothing")         \
+    X(proof_of_any_session, "rule 13: a proof is for one session")                                 \
+    X(proof_of_any_transfer, "rule 13: a proof is for one transfer")                               \
+    X(ends_open, "rule 13: nor does it learn how the request ended")
 
 typedef enum kvr_mutant {
     KVR_MUTANT_none,

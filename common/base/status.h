@@ -42,6 +42,7 @@
     X(KVR_PEER_LOST, -50, "peer_lost", "the other agent died or cannot be reached")                \
     X(KVR_PEER_RESTARTED, -51, "peer_restarted", "the other agent restarted")                      \
     X(KVR_REFUSED, -52, "refused", "the other side refused, and said why")                         \
+    X(KVR_NOT_AUTHORIZED, -53, "not_authorized", "it has not shown that it may have this")         \
     X(KVR_ENGINE_LOST, -60, "engine_lost", "the engine process ended")                             \
     X(KVR_AGENT_LOST, -61, "agent_lost", "the agent process ended")                                \
     X(KVR_INTERNAL, -99, "internal", "a promise inside kvrail was broken: please report it")

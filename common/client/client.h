@@ -42,6 +42,7 @@ struct client_handle {
     bool watched;            /* a fetch: a landed word announces its layers too */
     uint32_t landed_word;
     uint64_t landed_base;
+    struct kvr_secret secret; /* of a publish */
 };
 
 struct client_region {
@@ -114,6 +115,13 @@ void client_landed_fail(const struct kvrail *client, const struct client_handle 
 /* The open handle of that role, or NULL with *ret_status. */
 struct client_handle *client_entry(struct kvrail *client, kvrail_handle handle, client_role role,
                                    kvrail_status *ret_status);
+
+/* The secret of options. `text` may be NULL: a publish's is drawn then, and a fetch has none, which
+ * the agent must allow. */
+kvrail_status client_secret_take(struct kvrail *client, const char *text, client_role role,
+                                 struct kvr_secret *ret_secret);
+/* The request had one, and was sent or queued: what it left in our buffers is wiped. */
+void client_secret_forget(struct kvrail *client, struct kvr_request *request);
 
 /* Before the shared page is unmapped: takes it back from the GPU. */
 void client_words_close(struct kvrail *client);

@@ -81,6 +81,7 @@ void client_forget(struct kvrail *client, struct client_handle *entry)
 
     client->free_ring[place] = (uint16_t)(entry->handle % KVRAIL_HANDLES_MAX);
     entry->handle = 0;
+    kvr_secret_wipe(&entry->secret, sizeof(entry->secret));
 }
 
 /* Sends the open and remembers its handle. */
@@ -97,16 +98,21 @@ static kvrail_status open_handle(struct kvrail *client, struct kvr_request *requ
                            KVRAIL_HANDLES_MAX);
     request->handle = (entry->generation + 1) * KVRAIL_HANDLES_MAX + slot;
     status = client_send(client, request);
-    if (status != KVRAIL_OK)
+    if (status != KVRAIL_OK) {
+        client_secret_forget(client, request);
         return status;
+    }
     *entry = (struct client_handle){.handle = request->handle,
                                     .generation = entry->generation + 1,
                                     .role = role,
                                     .tokens = tokens,
                                     .skip_tokens = skip_tokens};
+    if (role == CLIENT_SOURCE)
+        entry->secret = request->source_open.secret;
     client->free_head = (client->free_head + 1) % KVRAIL_HANDLES_MAX;
     client->free_count--;
     *ret_handle = request->handle;
+    client_secret_forget(client, request);
     return KVRAIL_OK;
 }
 
@@ -167,6 +173,9 @@ kvrail_status kvrail_source_open(struct kvrail *connection,
         return client_fail_as(connection, &error);
     if (!take_request_id(connection, request.source_open.request, own.request))
         return KVRAIL_INVALID;
+    status = client_secret_take(connection, own.secret, CLIENT_SOURCE, &request.source_open.secret);
+    if (status != KVRAIL_OK)
+        return status;
     request.source_open.attempt = own.attempt;
     request.source_open.tokens = own.tokens;
     request.source_open.consumers = own.consumers;
@@ -387,6 +396,9 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
         return status;
     if (!take_request_id(connection, request.target_open.request, own.request))
         return KVRAIL_INVALID;
+    status = client_secret_take(connection, own.secret, CLIENT_TARGET, &request.target_open.secret);
+    if (status != KVRAIL_OK)
+        return status;
     request.target_open.digest = (kvr_digest_mode)own.digest;
     request.target_open.attempt = own.attempt;
     request.target_open.tokens = own.tokens;

@@ -5,6 +5,7 @@
  * (target). Bytes never pass through this library. The whole life of a request:
  *
  *   prefill: kvrail_source_open → _pages → _watch → kvrail_ready after each layer → _tail → _end
+ *            (kvrail_source_secret: what the decode engine must know besides the request id)
  *            → event SOURCE_FREE: the pages are yours again
  *   decode:  kvrail_target_open → _pages → events LAYER_IN, TAIL_IN
  *            → event DONE: the pages are yours
@@ -55,6 +56,7 @@ extern "C" {
 #define KVRAIL_TAIL_BYTES_MAX     (65536 - 1024) /* of one kvrail_source_tail */
 #define KVRAIL_REQUEST_BYTES      128            /* a request id, its NUL included */
 #define KVRAIL_NAME_BYTES         64             /* other names, their NUL included */
+#define KVRAIL_SECRET_BYTES       65             /* the text of a secret, its NUL included */
 #define KVRAIL_HANDLES_MAX        8192           /* publishes and fetches open at once */
 #define KVRAIL_PAGES_PER_CALL_MAX (1u << 20)     /* page ids of one call */
 #define KVRAIL_DETAIL_BYTES       240
@@ -100,8 +102,9 @@ typedef enum kvrail_status {
     KVRAIL_PEER_LOST = -50, /* the other agent died or cannot be reached */
     KVRAIL_PEER_RESTARTED = -51,
     KVRAIL_REFUSED = -52,
-    KVRAIL_ENGINE_LOST = -60, /* the other engine ended */
-    KVRAIL_AGENT_LOST = -61,  /* the agent of this connection ended */
+    KVRAIL_NOT_AUTHORIZED = -53, /* without the secret of the request, or with another one */
+    KVRAIL_ENGINE_LOST = -60,    /* the other engine ended */
+    KVRAIL_AGENT_LOST = -61,     /* the agent of this connection ended */
     KVRAIL_INTERNAL = -99
 } kvrail_status;
 
@@ -341,13 +344,27 @@ struct kvrail_source_options {
      * deadline of the fetch first, then by this sum; among equals each has its turn. */
     int32_t priority;
     uint32_t tenant; /* for later: no agent reads it */
+    /* Of this request: KVRAIL_SECRET_BYTES - 1 hexadecimal digits in lower case, drawn at random.
+     * Only a target that names the same one is given the pages. NULL: the library draws one, and
+     * kvrail_source_secret returns it. Where several source ranks hold parts of one request, draw
+     * one and give it to all of them. */
+    const char *secret;
 };
+
+/* Draws the secret of a request: 256 bits of the kernel's random numbers. Any thread. */
+KVRAIL_API void kvrail_secret_draw(char ret_secret[KVRAIL_SECRET_BYTES]);
 
 /* Announces a request that this rank computes. Pages are lent from the first kvrail_source_pages to
  * SOURCE_FREE. Errors: AGAIN (also when KVRAIL_HANDLES_MAX are open), INVALID, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status
 kvrail_source_open(struct kvrail *connection, const struct kvrail_source_options *options,
                    kvrail_handle *ret_handle);
+
+/* The secret of an open publish, for the target engine: pass it on with the request, over a way
+ * that no one else reads, and write it into no log. It ends with the publish. Errors: NOT_FOUND,
+ * AGENT_LOST. */
+KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_source_secret(
+    struct kvrail *connection, kvrail_handle source, char ret_secret[KVRAIL_SECRET_BYTES]);
 
 /* Appends physical page ids of one KV group: ids[i] holds the i-th logical page after the pages
  * that were given before. Every group of the engine's regions needs its pages before the watch of
@@ -456,6 +473,10 @@ struct kvrail_target_options {
      * of the engine, if every target rank names all. Where several ranks of one engine hold the
      * same bytes (MLA, fewer heads than ranks), one of them sends, chosen by the request. */
     const struct kvrail_source_address *sources;
+    /* The secret of the request, as its source named or drew it. NULL is INVALID, unless the agent
+     * runs with --insecure. With another secret the fetch waits as for a request that no engine has
+     * published, and fails at its deadline: the source engine gets TARGET_REFUSED at once. */
+    const char *secret;
 };
 
 /* Asks for the KV of a request. It may come before or after the source's publish. Pages are written

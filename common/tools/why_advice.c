@@ -52,10 +52,14 @@ static const struct {
     {"cancelled", "an engine cancelled it: see why that engine or its router gave the request up"},
     {"expired", "the times above show the slow stage; --deadline (decode-agent) and --lease "
                 "(prefill-agent) set how long it may take"},
-    {"no_source",
-     "check that the router names the prefill-agent, engine, generation and attempt "
-     "that has the request; if prefill is only slow, raise the fetch's deadline (--deadline "
-     "of the decode-agent)"},
+    {"no_source", "check that the router names the prefill-agent, engine, generation and attempt "
+                  "that has the request, and passes its secret on; if prefill is only slow, raise "
+                  "the fetch's deadline (--deadline "
+                  "of the decode-agent)"},
+    {"not_authorized",
+     "the decode engine must name the secret that the prefill engine returned: see that the router "
+     "passes it on, and that no decode-agent runs with --insecure where the prefill-agent does "
+     "not"},
     {"incompatible",
      "give both engines the same model, dtype and geometry; the detail names the difference"},
     {"plan", "run the same version of kvrail on both sides; if the versions are equal, report it"},

@@ -15,7 +15,7 @@
 #define KVR_PROOF_BYTES 32
 
 struct kvr_proof_key {
-    uint8_t bytes[KVR_PROOF_BYTES];
+    uint8_t bytes[KVR_PROOF_BYTES]; /* all 0: none */
 };
 
 struct kvr_proof {
@@ -29,6 +29,7 @@ void kvr_proof_key(const struct kvr_secret *secret, const char *request, uint32_
 void kvr_proof(const struct kvr_proof_key *key, uint64_t session, uint64_t transfer,
                const struct kvr_rank *target, struct kvr_proof *ret_proof);
 
+bool kvr_proof_key_given(const struct kvr_proof_key *key);
 bool kvr_proof_given(const struct kvr_proof *proof);
 /* Takes the same time wherever they differ. */
 bool kvr_proof_equal(const struct kvr_proof *a, const struct kvr_proof *b);

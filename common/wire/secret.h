@@ -16,7 +16,7 @@ struct kvr_secret {
 };
 
 bool kvr_secret_given(const struct kvr_secret *secret);
-/* False of one with fewer than 8 different bytes: nobody draws that at random. */
+/* False of one with fewer than 8 different bytes: that is not drawn at random. */
 bool kvr_secret_strong(const struct kvr_secret *secret);
 /* False: it is no text of a secret, and *ret_secret is none. */
 bool kvr_secret_parse(const char *text, struct kvr_secret *ret_secret);

@@ -147,7 +147,8 @@ check_firewall() {
 
 # run_block FILE HOST: what a block writes is shown when it fails.
 run_block() {
-    sed -e 1d -e "s/GENERATION/${generation:-GENERATION}/" "$1" >"$1.sh"
+    sed -e 1d -e "s/GENERATION/${generation:-GENERATION}/" -e "s/=SECRET/=${secret:-SECRET}/" \
+        "$1" >"$1.sh"
     log=$work/$(basename "$1")-$2.log
     case $2 in
     clone) (cd "$work/clone" && exec timeout $((60 * patience)) sh -eu "$1.sh") >"$log" 2>&1 </dev/null || block_failed ;;
@@ -156,7 +157,7 @@ run_block() {
             on "$2" sh -eu "$1.sh" >"$log" 2>&1 </dev/null &
             background=$!
             background_log=$log
-            await_generation
+            await_publish
         else
             on "$2" timeout $((60 * patience)) sh -eu "$1.sh" >"$log" 2>&1 </dev/null || block_failed
         fi
@@ -176,14 +177,15 @@ block_failed() {
     fail "this block ended in $status on host $host_name"
 }
 
-await_generation() {
+await_publish() {
     tries=0
-    until grep -q '^generation' "$background_log"; do
+    until grep -q '^secret' "$background_log"; do
         tries=$((tries + 1))
         [ $tries -le $((100 * patience)) ] || fail "the source did not publish: $(cat "$background_log")"
         sleep 0.1
     done
     generation=$(sed -n 's/^generation //p' "$background_log")
+    secret=$(sed -n 's/^secret //p' "$background_log")
 }
 
 run_page() {
@@ -237,6 +239,7 @@ check_figures() {
     check_named "path or phase" $(sed -n 's/.*[,{]p[a-z]*="\([a-z]*\)".*/\1/p' "$work/metrics" | grep -vx tcp | sort -u)
 }
 
+unset REQUEST_SECRET # the source draws it
 start_hosts
 read_blocks
 run_page

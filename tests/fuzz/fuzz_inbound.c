@@ -47,6 +47,8 @@ static void target_open(struct kvr_request *request)
     open->tokens = fuzz_about(fuzz.input, 4 + fuzz_below(fuzz.input, 32));
     open->skip_tokens = fuzz_about(fuzz.input, 4u * fuzz_below(fuzz.input, 3));
     open->deadline_ms = (uint32_t)fuzz_about(fuzz.input, 500);
+    if (open->tokens % 16 != 15) /* else it has none, and is refused */
+        open->secret = (struct kvr_secret){.bytes = {1, (uint8_t)open->request[1]}};
     open->sources = sources;
     open->source_count = 1 + (fuzz_below(fuzz.input, 8) == 7);
     for (uint32_t i = 0; i < 2; i++) {

@@ -24,9 +24,15 @@ static void request_name(char name[KVR_REQUEST_BYTES])
     snprintf(name, KVR_REQUEST_BYTES, "r%u", fuzz_below(fuzz.input, 4));
 }
 
+static struct kvr_secret secret_of(const char name[KVR_REQUEST_BYTES])
+{
+    return (struct kvr_secret){.bytes = {1, (uint8_t)name[1]}};
+}
+
 static void source_open(struct kvr_request *request)
 {
     request_name(request->source_open.request);
+    request->source_open.secret = secret_of(request->source_open.request);
     request->source_open.tokens = fuzz_about(fuzz.input, 12);
     request->source_open.consumers = (uint32_t)fuzz_about(fuzz.input, fuzz_below(fuzz.input, 3));
     request->source_open.lease_ms = (uint32_t)fuzz_about(fuzz.input, 500);
@@ -95,6 +101,20 @@ static void peer_up(uint32_t peer)
     fuzz_peer_up(peer);
 }
 
+/* Of eight transfers one proves nothing, and one something else. */
+static void want_prove(struct kvr_msg_want *want, uint64_t nonce)
+{
+    const struct kvr_rank source = {
+        .engine = want->source_engine, .tp = want->source_tp, .pp = want->source_pp};
+    struct kvr_secret secret = secret_of(want->request);
+    struct kvr_proof_key key;
+
+    secret.bytes[0] += nonce % 8 == 7;
+    kvr_proof_key(&secret, want->request, want->attempt, &source, &key);
+    if (nonce % 8 != 6)
+        kvr_proof(&key, FUZZ_SESSION, nonce, &want->target, &want->proof);
+}
+
 static void peer_want(uint32_t peer)
 {
     static struct kvr_page_run runs[8];
@@ -125,6 +145,7 @@ static void peer_want(uint32_t peer)
     want->target.tp_size = (uint32_t)fuzz_about(fuzz.input, 1);
     want->staged = fuzz_below(fuzz.input, 4) == 3;
     want->skips_follow = fuzz_below(fuzz.input, 4) == 3;
+    want_prove(want, message.transfer);
     outbound_message(&outbound, fuzz.world.now, peer, &message);
 }
 

@@ -70,7 +70,8 @@ def move(source: Engine, target: Engine, count: int) -> None:
     address = kvrail.SourceAddress(
         source.connection.agent_address, source.identity.engine, source.identity.generation
     )
-    fetched = target.connection.target_open("torch", tokens, [address])
+    secret = source.connection.source_secret(published)
+    fetched = target.connection.target_open("torch", tokens, [address], secret=secret)
     target.connection.target_pages(fetched, 0, to_pages)
     end = target.await_end(fetched)
     if end.kind != kvrail.EventKind.DONE:

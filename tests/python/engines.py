@@ -14,6 +14,25 @@ LAYERS, PAGE_TOKENS, PAGES = 4, 16, 64
 PATIENCE = 30.0 * int(os.environ.get("KVRAIL_TIME_SCALE", "100")) / 100
 
 
+SECRET = "6b76726169006b768292a2b2c2d2e2f201122334455667788a9babbccddeeff0"
+
+
+def connect(role: str, identity: kvrail.Identity) -> kvrail.Connection:
+    """Of kvrail.Connection, which a test may replace. All requests have one secret, unless a test
+    names another, or None."""
+
+    class Connection(kvrail.Connection):  # type: ignore[name-defined, misc]
+        def source_open(self, request: str, tokens: int, **options: object) -> int:
+            options = {"secret": SECRET, **options}
+            return super().source_open(request, tokens, **options)  # type: ignore[arg-type]
+
+        def target_open(self, request: str, tokens: int, sources: object, **options: object) -> int:
+            options = {"secret": SECRET, **options}
+            return super().target_open(request, tokens, sources, **options)  # type: ignore[arg-type]
+
+    return Connection(os.environ[f"{role.upper()}_SOCKET"], identity, PATIENCE)
+
+
 class Engine:
     """One rank with host memory of 64 pages; the source's bytes are random."""
 
@@ -42,9 +61,7 @@ class Engine:
         if role == "source":
             with self.memory.view as view:
                 view[: self.region.bytes] = random.randbytes(self.region.bytes)
-        self.connection = kvrail.Connection(
-            os.environ[f"{role.upper()}_SOCKET"], self.identity, PATIENCE
-        )
+        self.connection = connect(role, self.identity)
         self.words: dict[int, int] = {}
         self.region_id = self.connection.region_add(self.region, PATIENCE)
 
@@ -59,10 +76,10 @@ class Engine:
         own = self.identity
         return kvrail.SourceAddress(self.connection.agent_address, own.engine, own.generation)
 
-    def publish(self, request: str, pages: list[int], ready: bool = True, **options: int) -> int:
+    def publish(self, request: str, pages: list[int], ready: bool = True, **options: object) -> int:
         """Opens a publish of these pages, with all layers ready, and leaves the end to the caller."""
         tokens = len(pages) * PAGE_TOKENS
-        source = self.connection.source_open(request, tokens, **options)
+        source = self.connection.source_open(request, tokens, **options)  # type: ignore[arg-type]
         self.connection.source_pages(source, 0, pages)
         word = source % kvrail.WORDS_MAX
         self.connection.source_watch(source, word, self.words.get(word, 0), 0, tokens)
@@ -115,6 +132,8 @@ __all__ = [
     "PAGES",
     "PAGE_TOKENS",
     "PATIENCE",
+    "SECRET",
     "Status",
+    "connect",
     "same_pages",
 ]

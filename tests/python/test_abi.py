@@ -113,6 +113,7 @@ def kind_of(declared: str) -> object:
         "size_t": ctypes.c_size_t,
         "kvrail_handle": ctypes.c_uint64,
         "char*": ctypes.c_char_p,
+        "charret_secret[KVRAIL_SECRET_BYTES]": ctypes.c_char_p,
         "void*": ctypes.c_void_p,
         "kvrail*": ctypes.c_void_p,
         "kvrail**": ctypes.POINTER(ctypes.c_void_p),

@@ -23,7 +23,7 @@ from kvrail.vllm.worker import Worker
 from stand_in_vllm import FullAttentionSpec, cache_config
 
 try:
-    from engines import LAYERS, PAGE_TOKENS, PAGES, PATIENCE, Engine
+    from engines import LAYERS, PAGE_TOKENS, PAGES, PATIENCE, SECRET, Engine
 except (ImportError, KeyError, OSError) as error:
     WHY = f"no kvrail library: {error}"
 else:
@@ -75,9 +75,9 @@ class Agents(unittest.TestCase):
             self.step()
 
     def publish(self, name: str, blocks: list[int], tokens: int) -> Offer:
-        command = Publish(f"p-{name}", name, 1, tokens, (tuple(blocks),))
+        command = Publish(f"p-{name}", name, 1, tokens, (tuple(blocks),), secret=SECRET)
         self.p.commands([command], time.monotonic())
-        return Offer(1, self.offer_sources)
+        return Offer(1, self.offer_sources, SECRET)
 
     def fetch(self, name: str, offer: Offer, blocks: list[int], tokens: int, skip: int) -> None:
         groups = (Group(tuple(blocks), PAGE_TOKENS),)
@@ -134,7 +134,7 @@ class Agents(unittest.TestCase):
         self.assertEqual(self.warnings, [])
 
     def test_withdrawn_at_either_side(self) -> None:
-        offer = Offer(1, self.offer_sources)
+        offer = Offer(1, self.offer_sources, SECRET)
         self.fetch("e", offer, [21], 16, 0)
         self.step()
         self.d.commands([Withdraw("d-e")], time.monotonic())
@@ -145,7 +145,7 @@ class Agents(unittest.TestCase):
         self.until(lambda: "p-f" in self.sent, "the end of a publish without a target")
 
     def test_a_source_that_gives_up_names_the_blocks(self) -> None:
-        offer = Offer(2, self.offer_sources)  # this attempt is never published
+        offer = Offer(2, self.offer_sources, SECRET)  # this attempt is never published
         self.fetch("g", offer, [21, 22], 32, 16)
         self.step()
         self.d.commands([Withdraw("d-g")], time.monotonic())

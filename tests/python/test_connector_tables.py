@@ -69,7 +69,7 @@ class Tables(unittest.TestCase):
         self.check(target, target_record, target_event)
 
     def test_prefill(self) -> None:
-        self.check(prefill, lambda s: prefill.Prefill("k", "r", 3, s), prefill.Event)
+        self.check(prefill, lambda s: prefill.Prefill("k", "r", 3, state=s), prefill.Event)
 
     def test_decode(self) -> None:
         self.check(decode, lambda s: decode.Decode("k", "r", OFFER, 40, s), decode.Event)

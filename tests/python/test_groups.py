@@ -10,7 +10,7 @@ import urllib.request
 
 import harness
 import kvrail
-from engines import PATIENCE, EventKind
+from engines import PATIENCE, EventKind, connect
 
 GROUPS, PAGES = kvrail.GROUPS_MAX, 4
 
@@ -29,9 +29,7 @@ class Hybrid:
             dtype="bfloat16",
             name=role,
         )
-        self.connection = kvrail.Connection(
-            os.environ[f"{role.upper()}_SOCKET"], self.identity, PATIENCE
-        )
+        self.connection = connect(role, self.identity)
         self.regions, self.memories = [], []
         for group in range(GROUPS):
             region = kvrail.Region(
@@ -82,9 +80,7 @@ class SharedMemory:
         self.identity = kvrail.Identity(
             os.urandom(16), time.time_ns(), 2, 1, 64, model="shared", dtype="bfloat16", name=role
         )
-        self.connection = kvrail.Connection(
-            os.environ[f"{role.upper()}_SOCKET"], self.identity, PATIENCE
-        )
+        self.connection = connect(role, self.identity)
         size = PAGES * 4 * self.PAGE_BYTES
         self.memory = kvrail.Memory(f"shared-{role}-{os.getpid()}", size)
         if role == "source":

@@ -32,6 +32,58 @@ class Pair(unittest.TestCase):
         return target
 
 
+class Secrets(Pair):
+    """The agents run without --insecure."""
+
+    def test_the_source_draws_one(self) -> None:
+        publish = self.source.publish(self.request, SOURCE_PAGES, secret=None)
+        self.source.connection.source_end(publish)
+        secret = self.source.connection.source_secret(publish)
+        self.assertRegex(secret, "^[0-9a-f]{64}$")
+        fetch = self.fetch(secret=secret)
+        self.assertEqual(self.target.end_of(fetch).kind, EventKind.DONE)
+        self.assertEqual(self.source.end_of(publish).status, Status.OK)
+        with self.assertRaises(kvrail.NotFound):
+            self.source.connection.source_secret(publish)
+
+    def test_another_secret_gets_nothing(self) -> None:
+        """Its fetch hears what it would hear of a request that nobody publishes; the owner's is done."""
+        publish = self.source.publish(self.request, SOURCE_PAGES)
+        self.source.connection.source_end(publish)
+        thief = self.fetch(secret=kvrail.secret_draw(), deadline_ms=1000)
+        other = self.target.connection.target_open(
+            "nobody-publishes-it", TOKENS, [self.source.address()], deadline_ms=1000
+        )
+        self.target.connection.target_pages(other, 0, TARGET_PAGES)
+        refused = self.source.events_until(publish, EventKind.TARGET_REFUSED)[-1]
+        self.assertEqual(refused.status, Status.NOT_AUTHORIZED)
+        ends = {}
+        while len(ends) < 2:
+            for event in self.target.connection.wait(PATIENCE):
+                self.assertNotEqual(event.kind, EventKind.LAYER_IN)
+                if event.terminal:
+                    ends[event.handle] = (event.kind, event.status, event.detail)
+        self.assertEqual(ends[thief], ends[other])
+        fetch = self.fetch()
+        self.assertEqual(self.target.end_of(fetch).kind, EventKind.DONE)
+        self.assertEqual(self.source.end_of(publish).status, Status.OK)
+        self.assertTrue(same_pages(self.source, SOURCE_PAGES, self.target, TARGET_PAGES))
+
+    def test_a_fetch_needs_one_that_cannot_be_guessed(self) -> None:
+        for secret, sentence in (
+            (None, "kvrail_source_secret"),
+            ("00" * 32, "64 hexadecimal digits"),
+            ("ab" * 32, "can be guessed"),
+            ("Ab" * 32, "64 hexadecimal digits"),
+            ("12" * 31, "64 hexadecimal digits"),
+        ):
+            with self.assertRaisesRegex(kvrail.Invalid, sentence) as caught:
+                self.fetch(secret=secret)
+            self.assertNotIn(secret or "None", str(caught.exception))
+        with self.assertRaisesRegex(kvrail.Invalid, "can be guessed"):
+            self.source.publish(self.request, SOURCE_PAGES, secret="ab" * 32)
+
+
 class Moves(Pair):
     def test_pages_tail_and_words(self) -> None:
         fetch = self.fetch()

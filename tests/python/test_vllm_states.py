@@ -19,7 +19,11 @@ from fake_kvrail import FakeConnection
 from kvrail.connector.handoff import HandOffError, SourceAddress, parse, request_id
 from kvrail.connector.machine import Limits
 from kvrail.connector.port import SourcePort, TargetPort
+from kvrail.connector.prefill import Prefill as Record
+from kvrail.connector.prefill import Publish
 from kvrail.connector.rank import Rank
+from kvrail.connector.source import OpenSource, source
+from kvrail.connector.target import Offer
 from kvrail.vllm.groups import groups_of
 from kvrail.vllm.scheduler import Scheduler
 from stand_in_vllm import (
@@ -33,6 +37,7 @@ from stand_in_vllm import (
 
 BLOCK = 16
 ENGINE = "00112233445566778899aabbccddeeff"
+ROUTERS = "7d3c0c1e5a904f2be1b6a8c2d4f60718293a4b5c6d7e8f90a1b2c3d4e5f60718"  # a secret
 SOURCES = (SourceAddress("10.0.0.1:9480", ENGINE, 7, 0, 0),)
 REMOTE_DECODE = {
     "do_remote_decode": True,
@@ -110,9 +115,10 @@ def prefill(
     name: str = "cmpl-1-0-p",
     tokens: int = 40,
     status: str = "FINISHED_LENGTH_CAPPED",
+    asked: dict | None = None,
 ):
     """A prefill from its arrival to its end: (request, blocks stay, params)."""
-    request = Request(name, tokens, dict(REMOTE_DECODE))
+    request = Request(name, tokens, dict(asked or REMOTE_DECODE))
     engine.scheduler.arrived(request)
     assert engine.scheduler.tokens_to_load(request, 0) == (0, False)
     engine.scheduler.allocated(request, ([1, 2, 3],), 0)
@@ -164,7 +170,8 @@ class Prefill(unittest.TestCase):
         self.assertEqual(
             params["kvrail"],
             {
-                "version": 1,
+                "version": 2,
+                "secret": params["kvrail"]["secret"],
                 "request": "cmpl-1-0-p",
                 "attempt": 1,
                 "tokens": 40,
@@ -172,6 +179,36 @@ class Prefill(unittest.TestCase):
                 "sources": [["10.0.0.1:9480", 7, 0, 0]],
             },
         )
+
+    def test_each_request_has_a_secret(self) -> None:
+        """Its ranks publish with that of the dict; another request has another one, and a router that
+        names one keeps it."""
+        secrets = []
+        for number, router in enumerate((None, None, {"secret": ROUTERS}, {"secret": "short"})):
+            asked = {**REMOTE_DECODE, "kvrail": router}
+            secrets.append(prefill(self.engine, f"{number}", asked=asked)[2]["kvrail"]["secret"])
+            self.engine.step()
+        self.assertEqual(self.engine.connection.secrets, secrets)
+        self.assertEqual((len(set(secrets)), secrets[2]), (4, ROUTERS))
+        self.assertTrue(all(len(secret) == 64 for secret in secrets))
+        self.assertEqual(len(self.engine.warnings), 1)
+        self.assertNotIn("short", self.engine.warnings[0])
+
+    def test_no_record_shows_its_secret(self) -> None:
+        """Records and commands are printed where something is wrong with them."""
+        publish = Publish("k", "r", 1, 40, ((1, 2, 3),), secret=ROUTERS)
+        shown = repr(
+            (
+                Record("k", "r", 1, ROUTERS),
+                publish,
+                Offer(1, SOURCES, ROUTERS),
+                OpenSource((1, 1), "r", 1, 40, 30_000, ROUTERS),
+                source("r", 1, 40, 1, LIMITS, ROUTERS),
+            )
+        )
+        self.assertNotIn(ROUTERS, shown)
+        params = handed_off()
+        self.assertNotIn(params["kvrail"]["secret"], repr(parse(params)))
 
     def test_attempts_of_one_id_differ(self) -> None:
         attempts = [prefill(self.engine)[2]["kvrail"]["attempt"]]
@@ -372,6 +409,14 @@ class Decode(unittest.TestCase):
     def check_empty(self) -> None:
         self.assertEqual((len(self.engine.scheduler), len(self.engine.rank.targets)), (0, 0))
         self.assertEqual(self.engine.warnings, [])
+
+    def test_the_fetch_names_the_secret_and_the_answer_does_not(self) -> None:
+        self.load()
+        secret = self.request.kv_transfer_params["kvrail"]["secret"]
+        self.assertEqual(self.engine.connection.secrets, [secret])
+        self.end("DONE", token_end=40)
+        self.engine.scheduler.allocated(self.request, self.blocks, 0)
+        self.assertEqual(self.finish(), (False, None))
 
     def test_after_the_local_prefix(self) -> None:
         self.load()
@@ -669,8 +714,9 @@ class HandOffs(unittest.TestCase):
         good = handed_off()
         self.assertEqual(parse(good).sources, SOURCES)
         for name, value in (
-            ("version", 2),
-            ("version", "1"),
+            ("version", 1),
+            ("version", 3),
+            ("version", "2"),
             ("version", None),
             ("request", ""),
             ("request", "x" * 128),
@@ -685,6 +731,10 @@ class HandOffs(unittest.TestCase):
             ("engine", None),
             ("sources", []),
             ("sources", "abc"),
+            ("secret", None),
+            ("secret", "0" * 63),
+            ("secret", "0" * 65),
+            ("secret", "G" * 64),
             ("pages", 5),
             ("pages", "x" * 1025),
             ("sources", [["a", 1, 2]]),

@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/test_secret.h"
 #include <kvrail.h>
 
 #define LAYERS       4
@@ -266,7 +267,8 @@ static kvrail_status publish_open(struct request *request, unsigned n)
                                             .tokens = (uint64_t)request->page_count * PAGE_TOKENS,
                                             .consumers = (uint32_t)options.consumers,
                                             .lease_ms = (uint32_t)options.lease_ms,
-                                            .priority = -(int32_t)(n % 2)};
+                                            .priority = -(int32_t)(n % 2),
+                                            .secret = TEST_SECRET};
 
     return kvrail_source_open(agent, &publish, &request->handle);
 }
@@ -283,7 +285,8 @@ static kvrail_status fetch_open(struct request *request, unsigned n)
                                           .tokens = (uint64_t)request->page_count * PAGE_TOKENS,
                                           .priority = -(int32_t)(n % 2),
                                           .sources = &from,
-                                          .source_count = 1};
+                                          .source_count = 1,
+                                          .secret = TEST_SECRET};
 
     return kvrail_target_open(agent, &fetch, &request->handle);
 }

@@ -11,6 +11,7 @@
 #include "wire/engine_message.h"
 
 #define FUZZ_RAILS        2
+#define FUZZ_SESSION      9  /* of every peer */
 #define FUZZ_PAGES        16 /* of a region */
 #define FUZZ_TOKENS       4  /* of a page */
 /* One world serves so many inputs: to open one costs more than most inputs do. */

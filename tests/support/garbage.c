@@ -92,6 +92,8 @@ static void drain(struct garbage *garbage)
         continue;
 }
 
+const struct kvr_secret garbage_secret = {.bytes = {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+
 bool garbage_send(struct garbage *garbage, const void *bytes, size_t count)
 {
     const uint8_t *at = bytes;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "wire/secret.h"
 
 struct garbage {
     int socket;
@@ -28,6 +29,9 @@ struct garbage_kind {
 };
 
 extern const struct garbage_kind garbage_engine, garbage_control, garbage_http, garbage_rail;
+
+/* Of the requests of malformed engines, which malformed peers ask for. */
+extern const struct kvr_secret garbage_secret;
 
 /* False: the other side has closed, or takes nothing more. */
 bool garbage_send(struct garbage *garbage, const void *bytes, size_t count);

@@ -12,6 +12,7 @@
 
 static uint8_t frame[FRAME_BYTES];
 static struct messages_memory memory;
+static uint64_t session; /* the last one; 0: it was not welcome */
 
 static size_t encode(const struct kvr_message *message, uint8_t *to, size_t capacity)
 {
@@ -90,6 +91,20 @@ static struct kvr_message good_regions(uint8_t number)
     return message;
 }
 
+/* Of the session that greet() began last; now and then a wrong one, or none. */
+static void prove(struct garbage *garbage, uint64_t transfer, struct kvr_msg_want *want)
+{
+    const struct kvr_rank source = {.engine = want->source_engine};
+    struct kvr_proof_key key;
+
+    kvr_proof_key(&garbage_secret, want->request, want->attempt, &source, &key);
+    kvr_proof(&key, session, transfer, &want->target, &want->proof);
+    if (kvr_rng_percent(&garbage->rng, 20))
+        want->proof.bytes[kvr_rng_below(&garbage->rng, KVR_PROOF_BYTES)]++;
+    if (kvr_rng_percent(&garbage->rng, 5))
+        want->proof = (struct kvr_proof){{0}};
+}
+
 static struct kvr_message good_want(struct garbage *garbage, uint64_t transfer)
 {
     struct kvr_message message = {.kind = KVR_MSG_WANT, .transfer = transfer};
@@ -100,6 +115,7 @@ static struct kvr_message good_want(struct garbage *garbage, uint64_t transfer)
     message.want.target = rank_of(0);
     message.want.tokens = 64;
     message.want.deadline_ms = 60000;
+    prove(garbage, transfer, &message.want);
     return message;
 }
 
@@ -131,11 +147,11 @@ static uint64_t greet(struct garbage *garbage)
     struct kvr_frame_parser parser;
     struct kvr_error error;
     const uint8_t *at;
-    uint64_t session = 0;
     size_t bytes, room;
 
     if (decoder == NULL)
         decoder = kvr_message_decoder_open();
+    session = 0;
     kvr_frame_parser_init(&parser, buffer);
     if (decoder == NULL || !say(garbage, &message))
         return 0;

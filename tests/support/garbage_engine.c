@@ -118,6 +118,16 @@ static bool say_region(struct garbage *garbage)
     return said;
 }
 
+/* Mostly the one that garbage of the control channel proves. */
+static void secret_take(struct garbage *garbage, struct kvr_secret *ret_secret)
+{
+    *ret_secret = garbage_secret;
+    if (kvr_rng_percent(&garbage->rng, 10))
+        ret_secret->bytes[0] = (uint8_t)kvr_rng_next(&garbage->rng);
+    if (kvr_rng_percent(&garbage->rng, 5))
+        memset(ret_secret, 0, sizeof(*ret_secret));
+}
+
 static void open_of(struct garbage *garbage, struct kvr_request *request)
 {
     static struct kvr_source_address source = {.agent = "127.0.0.1:1", .generation = 1};
@@ -126,11 +136,13 @@ static void open_of(struct garbage *garbage, struct kvr_request *request)
         snprintf(request->source_open.request, KVR_REQUEST_BYTES, "garbage-%u",
                  (unsigned)kvr_rng_below(&garbage->rng, 50));
         request->source_open.tokens = garbage_number(garbage, 64);
+        secret_take(garbage, &request->source_open.secret);
         request->source_open.consumers = (uint32_t)garbage_number(garbage, 1);
         request->source_open.lease_ms = 200;
     } else {
         snprintf(request->target_open.request, KVR_REQUEST_BYTES, "garbage");
         request->target_open.tokens = garbage_number(garbage, 64);
+        secret_take(garbage, &request->target_open.secret);
         request->target_open.skip_tokens = garbage_number(garbage, 0);
         request->target_open.deadline_ms = 200;
         request->target_open.sources = &source;

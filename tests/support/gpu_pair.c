@@ -15,6 +15,7 @@
 #include "base/cuda_driver.h"
 #include "base/rng.h"
 #include "tests/support/small_engine.h"
+#include "tests/support/test_secret.h"
 
 #define LAYERS 3
 #define PAGES  64u
@@ -189,7 +190,8 @@ static int request(unsigned number, const char *agent, struct kvr_rng *rng, CUst
     struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
                                           .tokens = (uint64_t)count * 16,
                                           .sources = &address,
-                                          .source_count = 1};
+                                          .source_count = 1,
+                                          .secret = TEST_SECRET};
     struct kvrail_event event;
     char name[32];
 

@@ -27,6 +27,7 @@ void inbound_begin_within(uint32_t slot_count, uint32_t slot_last)
                                       .slot_count = slot_count,
                                       .slot_last = slot_last,
                                       .rail_count = 2,
+                                      .without_secret = true,
                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
     now = KVR_S;
@@ -39,6 +40,7 @@ void inbound_begin_within(uint32_t slot_count, uint32_t slot_last)
     for (uint32_t peer = 0; peer < 4; peer++) {
         struct kvr_msg_hello hello = {.version_min = source_version,
                                       .version_max = source_version,
+                                      .session = SESSION + peer,
                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
         struct kvr_message regions;
 

@@ -12,6 +12,7 @@
 #define SILENCE (3 * KVR_S)
 #define QUIET   KVR_S
 #define SLOTS   3
+#define SESSION 5000 /* of peer 0; those of the others follow */
 
 extern struct inbound inbound;
 extern kvr_ns now;

@@ -107,7 +107,8 @@ static int target(struct engine *engine, char **argv)
                                           .request = argv[3],
                                           .tokens = PAGES * shape.page_tokens,
                                           .sources = &from,
-                                          .source_count = 1};
+                                          .source_count = 1,
+                                          .secret = getenv("REQUEST_SECRET")};
     struct kvrail_event event;
     uint64_t wrong;
 

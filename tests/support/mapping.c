@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "tests/support/mapping.h"
+#include "tests/support/test_secret.h"
 
 static const char *row_text;
 static struct {
@@ -122,7 +123,8 @@ static void fetch(struct mapping_engine *target, const char *request, uint8_t so
                                             .tokens = MAPPING_TOKENS,
                                             .skip_tokens = row->skip,
                                             .sources = from,
-                                            .source_count = ranks};
+                                            .source_count = ranks,
+                                            .secret = TEST_SECRET};
 
     for (uint32_t i = 0; i < ranks; i++)
         from[i] = (struct kvrail_source_address){.size = sizeof(struct kvrail_source_address),
@@ -145,7 +147,8 @@ static void publish(struct mapping_engine *source, const char *request, uint32_t
     struct kvrail_source_options options = {.size = sizeof(struct kvrail_source_options),
                                             .request = request,
                                             .tokens = MAPPING_TOKENS,
-                                            .consumers = consumers};
+                                            .consumers = consumers,
+                                            .secret = TEST_SECRET};
 
     need(source, kvrail_source_open(source->agent, &options, &source->handle), "publish");
     for (uint32_t group = 0; group < MAPPING_GROUPS; group++)

@@ -13,8 +13,10 @@ kvr_ns now;
 static void peer_up(uint32_t peer)
 {
     struct kvr_rail_address rails[2] = {{.rail = 0, .epoch = 1}, {.rail = 1, .epoch = 1}};
-    struct kvr_msg_hello hello = {
-        .limits = {1, 1, SMALL_PAGE_BYTES, false}, .version_max = peer_version, .rails = rails};
+    struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES, false},
+                                  .version_max = peer_version,
+                                  .rails = rails,
+                                  .session = SESSION + peer};
     struct kvr_message regions;
 
     rails[1].group = peer_groups - 1;
@@ -59,6 +61,7 @@ static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t 
                                        .quiet_ns = KVR_S,
                                        .lease_default_ns = LEASE,
                                        .rail_count = 2,
+                                       .without_secret = true,
                                        .groups = *groups,
                                        .failover = failover,
                                        .limits = {1, 1, SMALL_PAGE_BYTES, false}};

@@ -13,6 +13,7 @@
 #define HANDLE         77
 #define NONCE          1000
 #define GRANT_TAG      0x5eedface
+#define SESSION        5000 /* of peer 0; that of peer 1 is the next */
 #define FETCH_DEADLINE (20 * KVR_S)
 
 extern struct outbound outbound;

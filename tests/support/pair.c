@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tests/support/small_engine.h"
+#include "tests/support/test_secret.h"
 
 #define LAYERS 3
 #define PAGES  4
@@ -28,14 +29,14 @@ static int open_both(struct engine *source, struct engine *target, char **argv, 
                                          .agent = argv[3],
                                          .engine = {1},
                                          .generation = 1};
-    struct kvrail_target_options fetch = {
-        .size = sizeof(struct kvrail_target_options),
-        .request = "pair",
-        .tokens = PAGES * shape.page_tokens,
-        .sources = &from,
-        .source_count = 1,
-        .digest = digest ? KVRAIL_DIGEST_FULL : KVRAIL_DIGEST_DEFAULT,
-    };
+    struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
+                                          .request = "pair",
+                                          .tokens = PAGES * shape.page_tokens,
+                                          .sources = &from,
+                                          .source_count = 1,
+                                          .digest =
+                                              digest ? KVRAIL_DIGEST_FULL : KVRAIL_DIGEST_DEFAULT,
+                                          .secret = TEST_SECRET};
 
     return engine_attach(source, argv[1], 1, &shape) != 0 ||
            engine_attach(target, argv[2], 2, &shape) != 0 ||

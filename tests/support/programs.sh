@@ -8,6 +8,9 @@
 #   [ "$(figure verified)" = 20 ] || fail "..."
 export LC_ALL=C
 unset KVRAIL_CONFIG
+# What the examples' engines have in common.
+REQUEST_SECRET=6b76726169006b768292a2b2c2d2e2f201122334455667788a9babbccddeeff0
+export REQUEST_SECRET
 bin=${KVRAIL_BIN_DIR:?"set KVRAIL_BIN_DIR to the folder of the built programs"}
 provider=${provider:-tcp}
 # Every time limit here is multiplied by it; where a sanitizer is, so are the agents' times.

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/test_secret.h"
 #include <kvrail.h>
 
 #define WAIT_MS     10000
@@ -211,7 +212,8 @@ static void memory_stays_for_the_last_region(void)
 static kvrail_handle publish(uint64_t pages)
 {
     struct kvrail_source_options options = {.size = sizeof(struct kvrail_source_options),
-                                            .tokens = pages * PAGE_TOKENS};
+                                            .tokens = pages * PAGE_TOKENS,
+                                            .secret = TEST_SECRET};
     static unsigned count;
     char request[32];
     kvrail_handle handle;

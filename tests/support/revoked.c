@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/support/small_engine.h"
+#include "tests/support/test_secret.h"
 
 #define LAYERS   8
 #define PAGES    16
@@ -75,7 +76,8 @@ static int open_both(struct engine *source, struct engine *target, char **argv)
                                           .request = "revoked",
                                           .tokens = PAGES * shape.page_tokens,
                                           .sources = &from,
-                                          .source_count = 1};
+                                          .source_count = 1,
+                                          .secret = TEST_SECRET};
     uint32_t pages[PAGES];
 
     for (uint32_t i = 0; i < PAGES; i++)

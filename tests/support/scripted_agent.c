@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/check.h"
+#include "tests/support/test_secret.h"
 
 #define HANDLES 64
 
@@ -443,8 +444,10 @@ void scripted_engine_with_child(const struct scripted_agent *agent, int *ret_hol
 
 kvrail_handle scripted_source(struct kvrail *engine, const char *request)
 {
-    struct kvrail_source_options options = {
-        .size = sizeof(struct kvrail_source_options), .request = request, .tokens = 64};
+    struct kvrail_source_options options = {.size = sizeof(struct kvrail_source_options),
+                                            .request = request,
+                                            .tokens = 64,
+                                            .secret = TEST_SECRET};
     kvrail_handle handle = 0;
 
     assert_int_equal(kvrail_source_open(engine, &options, &handle), KVRAIL_OK);
@@ -459,7 +462,8 @@ kvrail_handle scripted_target(struct kvrail *engine, const char *request)
                                             .request = request,
                                             .tokens = 64,
                                             .sources = &source,
-                                            .source_count = 1};
+                                            .source_count = 1,
+                                            .secret = TEST_SECRET};
     kvrail_handle handle = 0;
 
     assert_int_equal(kvrail_target_open(engine, &options, &handle), KVRAIL_OK);

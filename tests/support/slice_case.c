@@ -8,7 +8,8 @@ struct share share;
 
 void share_open_rank(uint32_t tp, uint32_t tp_size, bool replicated)
 {
-    struct outbound_options options = {.silence_ns = KVR_S,
+    struct outbound_options options = {.without_secret = true,
+                                       .silence_ns = KVR_S,
                                        .quiet_ns = KVR_S,
                                        .lease_default_ns = 10 * KVR_S,
                                        .rail_count = 1,

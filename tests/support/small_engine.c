@@ -1,5 +1,6 @@
 #include "tests/support/small_engine.h"
 
+#include "tests/support/test_secret.h"
 #include <poll.h>
 #include <stdio.h>
 
@@ -57,8 +58,10 @@ int engine_publish(struct engine *engine, const char *request, const uint32_t *p
                    uint32_t page_count)
 {
     uint64_t tokens = (uint64_t)page_count * engine->region.page_tokens;
-    struct kvrail_source_options publish = {
-        .size = sizeof(struct kvrail_source_options), .request = request, .tokens = tokens};
+    struct kvrail_source_options publish = {.size = sizeof(struct kvrail_source_options),
+                                            .request = request,
+                                            .tokens = tokens,
+                                            .secret = TEST_SECRET};
 
     if (kvrail_source_open(engine->agent, &publish, &engine->handle) != KVRAIL_OK ||
         kvrail_source_pages(engine->agent, engine->handle, 0, pages, page_count) != KVRAIL_OK ||

@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "tests/support/client_case.h"
+#include "tests/support/test_secret.h"
 
 static void open_is_answered_or_refused(void **state)
 {
@@ -230,7 +231,8 @@ static void unprintable_names_are_refused(void **state)
                                                .request = names[i],
                                                .tokens = 1,
                                                .sources = &from,
-                                               .source_count = 1};
+                                               .source_count = 1,
+                                               .secret = TEST_SECRET};
 
         assert_int_equal(kvrail_source_open(engine, &source, &handle), KVRAIL_INVALID);
         assert_non_null(strstr(kvrail_last_error(engine)->detail, "printable"));
@@ -356,7 +358,8 @@ static void target_hears_layers_tail_and_end(void **state)
     struct kvrail_target_options bad = {.size = sizeof(struct kvrail_target_options),
                                         .request = "r",
                                         .tokens = 1,
-                                        .skip_tokens = 2};
+                                        .skip_tokens = 2,
+                                        .secret = TEST_SECRET};
     struct kvrail_event event;
     uint32_t ids[4] = {4, 3, 2, 1};
     kvrail_handle target;

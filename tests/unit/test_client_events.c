@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tests/support/client_case.h"
+#include "tests/support/test_secret.h"
 
 /* The library refuses what the agent would call malformed. */
 static void a_digest_that_is_none_is_refused(void **state)
@@ -19,7 +20,8 @@ static void a_digest_that_is_none_is_refused(void **state)
                                             .tokens = 16,
                                             .sources = &source,
                                             .source_count = 1,
-                                            .digest = (kvrail_digest)3};
+                                            .digest = (kvrail_digest)3,
+                                            .secret = TEST_SECRET};
     kvrail_handle handle;
 
     (void)state;
@@ -39,7 +41,8 @@ static kvrail_handle open_target(struct kvrail *engine, uint64_t tokens, uint64_
                                             .tokens = tokens,
                                             .skip_tokens = skip_tokens,
                                             .sources = &source,
-                                            .source_count = 1};
+                                            .source_count = 1,
+                                            .secret = TEST_SECRET};
     kvrail_handle handle = 0;
 
     assert_int_equal(kvrail_target_open(engine, &options, &handle), KVRAIL_OK);

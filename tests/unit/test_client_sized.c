@@ -9,6 +9,7 @@
 
 #include "client/client_sized.h"
 #include "tests/support/client_case.h"
+#include "tests/support/test_secret.h"
 
 /* More than any later library of the tests knows. */
 #define MORE 128
@@ -182,6 +183,7 @@ static void fetches_say_their_size(void **state)
     struct kvrail *engine = scripted_engine(&agent, "engine");
     struct newer_source_address sources[3] = {0};
     struct newer_target_options options = {.known = {.size = sizeof(options),
+                                                     .secret = TEST_SECRET,
                                                      .request = "hold",
                                                      .tokens = 64,
                                                      .sources = &sources[0].known,

@@ -53,7 +53,7 @@ static void inbound_opens_a_rail_again(void **state)
 {
     static const struct kvr_ports ports = {
         .command = port_command, .send = port_send, .rails = port_rails, .random = port_random};
-    struct inbound_options options = {.slot_count = 4, .rail_count = 1};
+    struct inbound_options options = {.without_secret = true, .slot_count = 4, .rail_count = 1};
     void *tables = malloc(TABLES_BYTES);
     struct kvr_buddy memory;
 

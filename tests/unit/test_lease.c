@@ -29,7 +29,8 @@ static void publish_open_for(uint32_t lease_ms)
 
 static int open_outbound(void **state)
 {
-    struct outbound_options options = {.silence_ns = KVR_S,
+    struct outbound_options options = {.without_secret = true,
+                                       .silence_ns = KVR_S,
                                        .quiet_ns = KVR_S,
                                        .lease_default_ns = LEASE,
                                        .rail_count = 1,

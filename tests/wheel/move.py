@@ -94,7 +94,8 @@ def move(run: Path, port: str) -> None:
     address = kvrail.SourceAddress(
         f"127.0.0.1:{port}", source.identity.engine, source.identity.generation
     )
-    fetch = target.connection.target_open("request", TOKENS, [address])
+    secret = source.connection.source_secret(publish)
+    fetch = target.connection.target_open("request", TOKENS, [address], secret=secret)
     target.connection.target_pages(fetch, 0, TARGET_PAGES)
     ends = [target.finish(fetch), source.finish(publish)]
     if ends != ["DONE ok", "SOURCE_FREE ok"]:

@@ -309,6 +309,8 @@ static kvr_status send_attached(struct engine_link *engine)
     struct kvr_notice notice = {.kind = KVR_NOTICE_ATTACHED, .abilities = KVR_ABILITIES};
     size_t bytes;
 
+    if (port->handler.without_secret)
+        notice.abilities |= KVR_ABILITY_WITHOUT_SECRET;
     if (port->handler.revocation_fd > 0)
         fds.fds[fds.count++] = port->handler.revocation_fd;
     memcpy(notice.agent, port->agent, sizeof(notice.agent));
@@ -438,6 +440,16 @@ static void take_request(struct engine_link *engine, const struct kvr_request *r
     }
 }
 
+/* The machine has made a key of it. */
+static void forget_secret(struct kvr_engine_port *port, struct kvr_request *request, size_t bytes)
+{
+    if (request->kind != KVR_REQ_SOURCE_OPEN && request->kind != KVR_REQ_TARGET_OPEN)
+        return;
+    kvr_secret_wipe(request, sizeof(*request));
+    kvr_secret_wipe(port->received, bytes);
+    kvr_engine_decoder_wipe(port->decoder);
+}
+
 /* false: there is nothing more to read from this engine now. */
 static bool take_packet(struct engine_link *engine)
 {
@@ -465,10 +477,12 @@ static bool take_packet(struct engine_link *engine)
             "or LimitNOFILE= of the service)");
     else
         status = kvr_request_decode(port->decoder, port->received, bytes, &request, &error);
-    if (status == KVR_OK)
+    if (status == KVR_OK) {
         take_request(engine, &request, &fds);
-    else
+        forget_secret(port, &request, bytes);
+    } else {
         give_up(engine, status, error.detail);
+    }
     kvr_packet_fds_close(&fds);
     return true;
 }

@@ -40,6 +40,7 @@ void kvr_region_memory_close(struct kvr_region_memory *memory);
 struct kvr_engine_handler {
     void *self;
     int revocation_fd;   /* goes to every engine (wire/revocation_words.h), stays yours; 0: none */
+    bool without_secret; /* says so to every engine: a request needs no secret */
     const char *address; /* goes to every engine: where targets dial us; stays yours; NULL: none */
     const struct kvr_engine_access *access; /* copied; NULL: processes of our user and of root */
     /* May be NULL: a process that may not attach was refused with this sentence; for the log. */

@@ -1,8 +1,7 @@
 /* A decode engine: fetches one request, shows each event and checks every byte.
  *
- *   decode <agent's socket> <request id> <host:port of the prefill-agent> <source's generation> */
-#include <stdlib.h>
-
+ *   REQUEST_SECRET=<the source's> decode <agent's socket> <request id>
+ *       <host:port of the prefill-agent> <source's generation> */
 #include "engine.h"
 
 static void show(const struct kvrail_event *event)
@@ -49,6 +48,7 @@ int main(int argc, char **argv)
     if (engine_start(argv[1], "example-decode", 2, &engine) != 0)
         return 1;
     request.request = argv[2];
+    request.secret = engine_secret();
     from.agent = argv[3];
     from.generation = strtoull(argv[4], NULL, 10);
     if (kvrail_target_open(engine.agent, &request, &target) != KVRAIL_OK ||

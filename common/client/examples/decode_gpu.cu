@@ -2,8 +2,8 @@
  * each layer to be in place, and a kernel looks at every word of it there, as a model would use it;
  * no thread is asked in between.
  *
- *   decode_gpu <agent's socket> <request id> <host:port of the prefill-agent> <source's generation>
- *              [graph]
+ *   REQUEST_SECRET=<the source's> decode_gpu <agent's socket> <request id>
+ *       <host:port of the prefill-agent> <source's generation> [graph]
  *
  * With "graph" all of it is one CUDA graph, in which a kernel waits: as an engine has it that
  * captures a step once and launches it for every request.
@@ -123,6 +123,7 @@ static int fetch(const struct engine *engine, char **arguments, const uint32_t i
     from.generation = strtoull(arguments[2], NULL, 10);
     request.size = sizeof(request);
     request.request = arguments[0];
+    request.secret = engine_secret();
     request.tokens = TOKENS;
     request.sources = &from;
     request.source_count = 1;

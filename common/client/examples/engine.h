@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,6 +22,14 @@ struct engine {
     struct kvrail_region region;
     uint64_t generation;
 };
+
+/* The secret of the request, which both engines must know: no other engine is given its pages. A
+ * router that starts both would give it to both; here both have it in their environment. NULL: a
+ * source's library draws one. */
+static inline const char *engine_secret(void)
+{
+    return getenv("REQUEST_SECRET");
+}
 
 static inline int engine_failed(const char *what, const struct kvrail_error *error)
 {
@@ -94,6 +103,21 @@ static inline int engine_start(const char *socket, const char *name, uint8_t id,
         return engine_failed("memory", &error);
     engine->region.fd = engine->memory.fd;
     return engine_join(socket, name, id, engine);
+}
+
+/* A secret that the library drew, for the target. A real engine returns it with the request, and
+ * shows it nowhere. 0, or 1 with the reason on stderr. */
+static inline int engine_show_secret(const struct engine *engine, kvrail_handle source)
+{
+    char secret[KVRAIL_SECRET_BYTES];
+
+    if (engine_secret() != NULL)
+        return 0;
+    if (kvrail_source_secret(engine->agent, source, secret) != KVRAIL_OK)
+        return engine_failed("secret", kvrail_last_error(engine->agent));
+    printf("secret %s\n", secret);
+    (void)fflush(stdout);
+    return 0;
 }
 
 /* Waits for the next event; 0 when there will never be another. */

@@ -1,6 +1,7 @@
 // A decode engine in C++: fetches what the example `prefill` publishes, and checks every byte.
 //
-//   fetch <agent's socket> <request id> <host:port of the prefill-agent> <source's generation>
+//   REQUEST_SECRET=<the source's> fetch <agent's socket> <request id>
+//       <host:port of the prefill-agent> <source's generation>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +58,7 @@ int main(int argc, char **argv)
     from.generation = std::strtoull(argv[4], nullptr, 10);
     request.size = sizeof(request);
     request.request = argv[2];
+    request.secret = engine_secret();
     request.tokens = TOKENS;
     request.sources = &from;
     request.source_count = 1;

@@ -1,6 +1,8 @@
 /* A prefill engine: publishes one request and announces each layer when it is final.
  *
- *   prefill <agent's socket> <request id> */
+ *   [REQUEST_SECRET=<64 hexadecimal digits>] prefill <agent's socket> <request id>
+ *
+ * Without REQUEST_SECRET the library draws a secret, and the example shows it. */
 #include "engine.h"
 
 /* Waits for the event that hands the pages back. */
@@ -37,10 +39,13 @@ int main(int argc, char **argv)
     (void)fflush(stdout); /* for the target's command line */
 
     request.request = argv[2];
+    request.secret = engine_secret();
     if (kvrail_source_open(engine.agent, &request, &source) != KVRAIL_OK ||
         kvrail_source_pages(engine.agent, source, 0, pages, PAGES) != KVRAIL_OK ||
         kvrail_source_watch(engine.agent, source, 0, 0, 0, TOKENS) != KVRAIL_OK)
         return engine_failed("publish", kvrail_last_error(engine.agent));
+    if (engine_show_secret(&engine, source) != 0)
+        return 1;
     for (uint64_t layer = 0; layer < LAYERS; layer++) {
         memset((char *)engine.memory.address + layer * engine.region.layer_stride, (int)layer + 1,
                engine.region.layer_stride); /* the model's work */

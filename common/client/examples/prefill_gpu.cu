@@ -1,7 +1,9 @@
 /* A prefill engine on a GPU: kernels of a CUDA graph compute the layers of one request into its
  * pages, and each layer's last kernel announces the layer by itself.
  *
- *   prefill_gpu <agent's socket> <request id>
+ *   [REQUEST_SECRET=<64 hexadecimal digits>] prefill_gpu <agent's socket> <request id>
+ *
+ * Without REQUEST_SECRET the library draws a secret, and the example shows it.
  *
  * Exit 77: there is no GPU. */
 #include "pages_gpu.h"
@@ -47,6 +49,7 @@ static int publish(const struct engine *engine, const char *name, const uint32_t
     memset(&request, 0, sizeof(request));
     request.size = sizeof(request);
     request.request = name;
+    request.secret = engine_secret();
     request.tokens = TOKENS;
     if (kvrail_source_open(engine->agent, &request, ret_source) != KVRAIL_OK ||
         kvrail_source_pages(engine->agent, *ret_source, 0, ids, PAGES) != KVRAIL_OK ||
@@ -96,7 +99,7 @@ int main(int argc, char **argv)
     printf("generation %llu\n", (unsigned long long)engine.generation);
     (void)fflush(stdout); /* for the target's command line */
 
-    if (publish(&engine, argv[2], ids, &source) != 0)
+    if (publish(&engine, argv[2], ids, &source) != 0 || engine_show_secret(&engine, source) != 0)
         return 1;
     gpu_check(cudaGraphLaunch(graph, stream), "the model's work");
     status = wait_for_end(&engine, source);

@@ -18,6 +18,7 @@ from ._abi import (
     PAGES_PER_CALL_MAX,
     PARTS_MAX,
     REQUEST_BYTES,
+    SECRET_BYTES,
     SOURCES_MAX,
     TAIL_BYTES_MAX,
     WORDS_MAX,
@@ -29,7 +30,7 @@ from ._abi import (
     Store,
 )
 from ._library import LibraryError, event_name, status_name, status_text, version
-from .connection import Connection
+from .connection import Connection, secret_draw
 from .errors import (
     Again,
     AgentLost,
@@ -77,6 +78,7 @@ __all__ = [
     "REQUEST_BYTES",
     "Region",
     "RegionPending",
+    "SECRET_BYTES",
     "SOURCES_MAX",
     "SourceAddress",
     "Status",
@@ -88,6 +90,7 @@ __all__ = [
     "WORDS_MAX",
     "aio",
     "event_name",
+    "secret_draw",
     "status_name",
     "status_text",
     "version",

@@ -15,6 +15,7 @@ SOURCES_MAX = 64
 TAIL_BYTES_MAX = 65536 - 1024
 REQUEST_BYTES = 128
 NAME_BYTES = 64
+SECRET_BYTES = 65
 HANDLES_MAX = 8192
 PAGES_PER_CALL_MAX = 1 << 20
 DETAIL_BYTES = 240
@@ -69,6 +70,7 @@ class Status(_Open):
     PEER_LOST = -50
     PEER_RESTARTED = -51
     REFUSED = -52
+    NOT_AUTHORIZED = -53
     ENGINE_LOST = -60
     AGENT_LOST = -61
     INTERNAL = -99
@@ -229,6 +231,7 @@ class kvrail_source_options(ctypes.Structure):
         ("lease_ms", c_uint32),
         ("priority", c_int32),
         ("tenant", c_uint32),
+        ("secret", c_char_p),
     ]
 
 
@@ -256,6 +259,7 @@ class kvrail_target_options(ctypes.Structure):
         ("tenant", c_uint32),
         ("source_count", c_uint32),
         ("sources", ctypes.POINTER(kvrail_source_address)),
+        ("secret", c_char_p),
     ]
 
 
@@ -336,7 +340,9 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "kvrail_region_dmabuf_of_device": (c_int, ctypes.POINTER(kvrail_region), c_uint64, _error_out),
     "kvrail_region_add": (c_int, _CONNECTION, ctypes.POINTER(kvrail_region), c_uint32, _u32_out),
     "kvrail_region_drop": (c_int, _CONNECTION, c_uint32),
+    "kvrail_secret_draw": (None, c_char_p),
     "kvrail_source_open": (c_int, _CONNECTION, ctypes.POINTER(kvrail_source_options), _u64_out),
+    "kvrail_source_secret": (c_int, _CONNECTION, c_uint64, c_char_p),
     "kvrail_source_pages": (c_int, _CONNECTION, c_uint64, c_uint32, c_void_p, ctypes.c_size_t),
     "kvrail_source_watch": (
         c_int,

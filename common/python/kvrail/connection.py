@@ -50,6 +50,18 @@ def _close(own: Any, process: object) -> None:
         library().kvrail_close(own)
 
 
+def secret_draw() -> str:
+    """A secret for a request: for an engine with several ranks, or a router that starts both
+    engines."""
+    secret = ctypes.create_string_buffer(_abi.SECRET_BYTES)
+    library().kvrail_secret_draw(secret)
+    return secret.value.decode()
+
+
+def _secret(text: str | None) -> bytes | None:
+    return None if text is None else encoded(text, "a secret")
+
+
 def _milliseconds(seconds: float) -> int:
     return min(max(int(seconds * 1000), 0), (1 << 32) - 1)
 
@@ -157,10 +169,14 @@ class Connection(Closing):
         lease_ms: int = 0,
         priority: int = 0,
         tenant: int = 0,
+        secret: str | None = None,
     ) -> int:
-        """Announces a request that this rank computes, and returns its handle."""
+        """Announces a request that this rank computes, and returns its handle. Without `secret` one
+        is drawn: source_secret returns it."""
         options = _abi.kvrail_source_options(
-            size=ctypes.sizeof(_abi.kvrail_source_options), request=encoded(request, "a request id")
+            size=ctypes.sizeof(_abi.kvrail_source_options),
+            request=encoded(request, "a request id"),
+            secret=_secret(secret),
         )
         fill(
             options,
@@ -178,6 +194,14 @@ class Connection(Closing):
         self._check(open_(self._live, options, handle))
         self._handles.add(handle.value)
         return handle.value
+
+    def source_secret(self, source: int) -> str:
+        """The secret of an open publish, for the target engine and no one else."""
+        secret = ctypes.create_string_buffer(_abi.SECRET_BYTES)
+        self._check(
+            self._library.kvrail_source_secret(self._live, u64(source, "source"), secret)
+        )
+        return secret.value.decode()
 
     def _pages(self, give: Any, handle: int, group: int, ids: PageIds) -> None:
         own = page_ids(ids)
@@ -259,8 +283,10 @@ class Connection(Closing):
         priority: int = 0,
         tenant: int = 0,
         digest: Digest = Digest.DEFAULT,
+        secret: str | None = None,
     ) -> int:
-        """Asks for the KV of a request, and returns its handle."""
+        """Asks for the KV of a request, and returns its handle. `secret` is that of its publish; only
+        an agent with --insecure takes a fetch without one."""
         own = (_abi.kvrail_source_address * max(len(sources), 1))()
         for to, source in zip(own, sources):
             source.set_c(to)
@@ -269,6 +295,7 @@ class Connection(Closing):
             request=encoded(request, "a request id"),
             digest=digest,
             sources=own,
+            secret=_secret(secret),
         )
         fill(
             options,

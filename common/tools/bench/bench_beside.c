@@ -202,6 +202,7 @@ static bool begin(struct beside *beside, struct transfer *transfer, const uint32
 {
     uint64_t tokens = (uint64_t)count * BENCH_PAGE_TOKENS;
     char name[32];
+    char secret[KVRAIL_SECRET_BYTES];
     struct kvrail_source_address address = {.size = sizeof(struct kvrail_source_address),
                                             .agent = beside->agents.source_address,
                                             .engine = {1},
@@ -215,12 +216,14 @@ static bool begin(struct beside *beside, struct transfer *transfer, const uint32
                                           .tokens = tokens,
                                           .skip_tokens = skip ? tokens : 0,
                                           .sources = &address,
-                                          .source_count = 1};
+                                          .source_count = 1,
+                                          .secret = secret};
     struct kvrail *source = beside->source, *target = beside->target;
 
     snprintf(name, sizeof(name), "beside-%" PRIu64, beside->number++);
     *transfer = (struct transfer){0};
     if (kvrail_source_open(source, &publish, &transfer->source) != KVRAIL_OK ||
+        kvrail_source_secret(source, transfer->source, secret) != KVRAIL_OK ||
         kvrail_source_pages(source, transfer->source, 0, pages, count) != KVRAIL_OK ||
         kvrail_source_watch(source, transfer->source, word, beside->values[word], 0, tokens) !=
             KVRAIL_OK ||

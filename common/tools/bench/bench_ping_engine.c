@@ -95,6 +95,7 @@ static bool transfer_open(struct engines *engines, uint64_t number, kvrail_handl
                                             .agent = engines->agents.source_address,
                                             .generation = engines->generation};
     char name[32];
+    char secret[KVRAIL_SECRET_BYTES];
     struct kvrail_source_options publish = {.size = sizeof(struct kvrail_source_options),
                                             .request = name,
                                             .tokens = 16,
@@ -104,7 +105,8 @@ static bool transfer_open(struct engines *engines, uint64_t number, kvrail_handl
                                           .tokens = 16,
                                           .deadline_ms = 60000,
                                           .sources = &address,
-                                          .source_count = 1};
+                                          .source_count = 1,
+                                          .secret = secret};
     kvrail_handle target;
 
     snprintf(name, sizeof(name), "ping-%" PRIu64, number);
@@ -112,6 +114,7 @@ static bool transfer_open(struct engines *engines, uint64_t number, kvrail_handl
     engines->layers_in = 0;
     engines->source_ended = engines->target_ended = false;
     if (kvrail_source_open(engines->source, &publish, ret_source) != KVRAIL_OK ||
+        kvrail_source_secret(engines->source, *ret_source, secret) != KVRAIL_OK ||
         kvrail_source_pages(engines->source, *ret_source, 0, &page, 1) != KVRAIL_OK ||
         kvrail_source_watch(engines->source, *ret_source, 0, number * LAYERS, 0, 16) != KVRAIL_OK)
         return failed("publish", kvrail_last_error(engines->source)->detail);

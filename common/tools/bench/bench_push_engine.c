@@ -222,7 +222,8 @@ static void publish(struct engine *engine, struct request *request)
     struct kvrail_source_options options = {.size = sizeof(struct kvrail_source_options),
                                             .request = name,
                                             .tokens = tokens,
-                                            .consumers = 1};
+                                            .consumers = 1,
+                                            .secret = engine->shared->secret};
 
     request_name(request->number, name);
     if (request->step == 0 &&
@@ -326,6 +327,7 @@ static void fetch(struct engine *engine, struct request *request)
         .deadline_ms = DEADLINE_MS,
         .sources = &source,
         .source_count = 1,
+        .secret = shared->secret,
     };
 
     request_name(request->number, name);
@@ -421,6 +423,7 @@ bool push_engines_start(struct push_engines *engines)
     }
     kvr_random_bytes(engines->engine, sizeof(engines->engine));
     engines->generation = kvr_clock_wall();
+    kvrail_secret_draw(engines->secret);
     return bench_child_start(&engines->source, "source engine", source_main, engines) &&
            bench_child_start(&engines->target, "target engine", target_main, engines) &&
            bench_child_result(&engines->source, START_NS, &result) &&

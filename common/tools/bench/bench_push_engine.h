@@ -20,7 +20,8 @@ struct push_engines {
     struct kvr_histogram *fetch_ns; /* shared memory; the target records in it */
     uint8_t engine[16];             /* the source's identity */
     uint64_t generation;
-    int numbers[2]; /* the pipe: [0] the source reads, [1] the target writes */
+    char secret[KVRAIL_SECRET_BYTES]; /* of all requests */
+    int numbers[2];                   /* the pipe: [0] the source reads, [1] the target writes */
     struct bench_child source, target;
     uint64_t requests; /* so far */
 };

@@ -121,6 +121,7 @@ static void start_request(struct replay_engine *engine, const struct replay_mess
         return;
     }
     request->index = message->request;
+    memcpy(request->secret, message->start.secret, sizeof(request->secret));
     engine->live[engine->live_count++] = request;
     if (engine->ops->start != NULL)
         engine->ops->start(request, message);

@@ -23,6 +23,7 @@ struct replay_engine_request {
     kvrail_handle handle; /* 0: no agent knows it */
     bool matched;         /* the agents know of both sides */
     bool terminal;        /* its last event has come */
+    char secret[KVRAIL_SECRET_BYTES];
 };
 
 /* What differs between source and target. `self` is the engine's own struct, `request` its own

@@ -1,6 +1,6 @@
 /* What the router of a replay and its engines say to each other: fixed records over a socketpair of
  * packets, one an engine. The router is the process that was started. It plays the part of the
- * engines' own router, and passes on no more: the request, and the source's
+ * engines' own router, and passes on no more: the request and its secret, and the source's
  * engine id and generation. Everything else goes through the agents. */
 #ifndef KVR_TOOLS_REPLAY_MESSAGE_H
 #define KVR_TOOLS_REPLAY_MESSAGE_H
@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
+#include "client/kvrail.h"
 #include "tools/replay/replay_setup.h"
 
 typedef enum replay_message_kind {
@@ -51,9 +52,12 @@ struct replay_message {
     uint32_t request;
     int32_t status; /* kvrail_status; FATAL: an exit status */
     union {
-        struct replay_identity source; /* START */
-        struct replay_identity own;    /* UP */
-        struct {                       /* READY, IN */
+        struct { /* START */
+            struct replay_identity source;
+            char secret[KVRAIL_SECRET_BYTES]; /* of the request: drawn for this replay */
+        } start;
+        struct replay_identity own; /* UP */
+        struct {                    /* READY, IN */
             kvr_ns at;
             uint32_t layer_first, layer_count;
             uint64_t token_first, token_end;

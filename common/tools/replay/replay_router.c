@@ -280,13 +280,14 @@ static kvr_ns arrival(const struct replay_router *router)
 static void start_request(struct replay_router *router)
 {
     struct replay_message message = {
-        .kind = REPLAY_START, .request = router->next, .source = router->source};
+        .kind = REPLAY_START, .request = router->next, .start.source = router->source};
     struct replay_live *live = &router->live[router->live_count++];
 
     memset(live, 0, sizeof(*live));
     live->request = router->next++;
     live->pending = (1u << REPLAY_ENGINES) - 1;
     router->figures->transfers++;
+    kvrail_secret_draw(message.start.secret);
     for (int i = 0; i < REPLAY_ENGINES; i++)
         (void)replay_send(router->engines[i].socket, &message); /* a dead one is found by poll */
 }

@@ -146,6 +146,7 @@ static void publish(struct source *source, struct source_request *request)
         .attempt = REPLAY_ATTEMPT,
         .tokens = replay_request(setup, request->base.index)->input_tokens,
         .lease_ms = (uint32_t)(setup->options.deadline / KVR_MS),
+        .secret = request->base.secret,
     };
 
     kvrail_status status;

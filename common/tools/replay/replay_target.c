@@ -21,7 +21,7 @@ static void target_start(void *self, const struct replay_message *message)
 {
     struct target_request *request = self;
 
-    request->source = message->source;
+    request->source = message->start.source;
 }
 
 static void target_give_up(void *self, void *request_self, kvrail_status status)
@@ -134,6 +134,7 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
         .deadline_ms = (uint32_t)(setup->options.deadline / KVR_MS),
         .sources = &source,
         .source_count = 1,
+        .secret = request->base.secret,
     };
 
     memcpy(source.engine, request->source.engine.bytes, sizeof(source.engine));

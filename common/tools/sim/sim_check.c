@@ -362,6 +362,8 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
     uint64_t published = sim_publish_end(fetch->publishes[0]);
     int request = (int)fetch->request->number;
 
+    if (fetch->unproven)
+        sim_fail(world, request, "done, but a WANT of it did not prove the secret");
     if (token_end != (published < fetch->tokens ? published : fetch->tokens))
         sim_fail(world, request, "done with %" PRIu64 " tokens instead of %" PRIu64, token_end,
                  published);

@@ -373,6 +373,7 @@ kvr_status sim_peer_send(void *self, uint32_t index, const struct kvr_message *m
 {
     struct sim_agent *agent = self;
     struct sim_peer *peer = peer_at(agent, index);
+    struct kvr_message sent = *message;
     kvr_status status;
 
     if (!peer->live)
@@ -380,7 +381,9 @@ kvr_status sim_peer_send(void *self, uint32_t index, const struct kvr_message *m
     if (full(peer, message))
         return KVR_AGAIN;
     note_message(agent, "says", message, 0);
-    status = kvr_session_send(peer->session, agent->world->now, message);
+    sim_proof_check_answer(agent, message);
+    sim_proof_send(agent, index, &sent);
+    status = kvr_session_send(peer->session, agent->world->now, &sent);
     if (status != KVR_OK && status != KVR_AGAIN && status != KVR_PEER_LOST)
         sim_fail(agent->world, -1, "%s cannot be sent: %s", kvr_message_name(message->kind),
                  kvr_status_name(status));

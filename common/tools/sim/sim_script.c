@@ -131,6 +131,7 @@ static void publish_open_ask(struct sim_publish *publish)
     memcpy(request.source_open.request, publish->request->name,
            sizeof(request.source_open.request));
     request.source_open.attempt = 1;
+    sim_secret(publish->request, &request.source_open.secret);
     request.source_open.tokens = publish->tokens;
     request.source_open.consumers = publish->consumers;
     if (kvr_rng_percent(&world->rng, 30))
@@ -338,6 +339,7 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     }
     memcpy(request.target_open.request, fetch->request->name, sizeof(request.target_open.request));
     request.target_open.attempt = 1;
+    sim_secret(fetch->request, &request.target_open.secret);
     request.target_open.tokens = fetch->tokens;
     request.target_open.skip_tokens = fetch->skip;
     request.target_open.sources = sources;

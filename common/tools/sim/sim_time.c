@@ -76,13 +76,13 @@ static kvr_ns halves_due(const struct sim_world *world)
     return due;
 }
 
-/* Its agent knows how its only publish ended. */
+/* Its agent knows how its only publish ended, and says so. */
 static bool source_past(const struct sim_fetch *fetch)
 {
     const struct sim_publish *publish = fetch->publishes[0];
     const struct sim_agent *agent = publish->user.engine->agent;
 
-    return fetch->source_count == 1 && publish->life != 0 && agent->alive &&
+    return fetch->source_count == 1 && !fetch->unproven && publish->life != 0 && agent->alive &&
            agent->life == publish->life && !publish->user.orphan;
 }
 

@@ -17,6 +17,7 @@
  *   sim_reporter.c  what agents report, numbered, kept and sent again
  *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
+ *   sim_proof.c    secrets of requests, and WANTs that do not prove them
  *   sim_order.c    what an operator asks of requests that wait for their targets
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
@@ -58,6 +59,7 @@
 #define SIM_USERS       8  /* of one request: its publishes and its fetches */
 #define SIM_PAGES       64 /* of one engine */
 #define SIM_LAYERS      6
+#define SIM_UNPROVEN    32 /* transfers of one world */
 #define SIM_REGIONS     6
 #define SIM_KV_GROUPS   2 /* layers before and behind geometry.group_split */
 #define SIM_SEGMENTS    6
@@ -108,6 +110,7 @@
     X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
     X(SIM_COPY_FAILED, "copy_failed", false, "a copy of device memory fails half done")            \
     X(SIM_STRANGER, "stranger", true, "a program that is no peer forges arrivals")                 \
+    X(SIM_PROOF, "proof", false, "a WANT proves no secret, or is replayed")                        \
     X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")
 
 typedef enum sim_fault {
@@ -271,9 +274,10 @@ struct sim_fetch {
     kvr_ns deadline;
     struct sim_publish *publishes[SIM_RANKS]; /* that it can only match, one of each source rank */
     uint32_t source_count;
-    bool after;   /* opened when the fetch before it of the same rank has failed */
-    bool twice;   /* its rank fetches it twice: the last fetch may be refused, no other rank */
-    bool corrupt; /* a landed byte is not the source's: only DONE would be wrong */
+    bool after;    /* opened when the fetch before it of the same rank has failed */
+    bool twice;    /* its rank fetches it twice: the last fetch may be refused, no other rank */
+    bool unproven; /* one of its WANTs did not prove the secret */
+    bool corrupt;  /* a landed byte is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen;
     bool watched; /* landed word `word` counts its layers, from landed_base on */
     uint32_t word;
@@ -361,6 +365,8 @@ struct sim_world {
     bool failover;      /* one group carries on for another */
     kvr_ns apart_until; /* before that no agent can dial */
     uint32_t sessions_lost;
+    uint64_t unproven[SIM_UNPROVEN]; /* transfers with a WANT that did not prove the secret */
+    uint32_t unproven_count;
     uint32_t late_promille; /* of the control channel's packets */
     struct sim_reporter *reporters;
     kvr_ns scheduler_back_at;
@@ -394,6 +400,13 @@ kvr_ns sim_some(struct sim_world *world, kvr_ns mean);
 /* The first failure counts. request: its number, or -1. */
 void sim_fail(struct sim_world *world, int request, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* sim_proof.c */
+void sim_secret(const struct sim_request *request, struct kvr_secret *ret_secret);
+/* A WANT on its way out may lose its proof. */
+void sim_proof_send(struct sim_agent *agent, uint32_t peer, struct kvr_message *message);
+/* A source says nothing to such a target but that its request is not published. */
+void sim_proof_check_answer(struct sim_agent *agent, const struct kvr_message *message);
 
 /* sim_agent.c */
 void sim_agent_start(struct sim_agent *agent);

@@ -3,9 +3,10 @@
 Routers pass it on verbatim. Its keys are those of vLLM's NIXL connector, so that routers made for
 that one work unchanged, and one more, "kvrail", with all that this connector reads:
 
-    version   1; a reader refuses a larger one
+    version   2; a reader refuses another one
     request   the id that both engines know
     attempt   drawn by the prefill engine
+    secret    64 hexadecimal digits: only an engine that names them is given the pages
     tokens    that the source offers, from token 0 on
     engine    the source engine's id, 32 hexadecimal digits
     sources   a list of [agent, generation, tp, pp], one for each source rank
@@ -13,19 +14,21 @@ that one work unchanged, and one more, "kvrail", with all that this connector re
     pages     how bytes lie inside a page, where regions do not tell; absent: empty
 
 The dict comes back through a client or a router, so nothing in it is believed: `parse` checks every
-field.
+field. Who has the dict may fetch the request: it belongs into no log, and no answer of a decode engine
+carries it. A request to a prefill engine may name a secret of the router's own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["HandOff", "HandOffError", "SourceAddress", "build", "parse", "request_id"]
+__all__ = ["HandOff", "HandOffError", "SourceAddress", "build", "parse", "request_id", "secret_of"]
 
-VERSION = 1
+VERSION = 2  # 1 had no secret
 REQUEST_BYTES_MAX = 127  # KVRAIL_REQUEST_BYTES without the NUL
 AGENT_BYTES_MAX = 127
 PAGES_BYTES_MAX = 1024
@@ -58,6 +61,7 @@ class HandOff:
     sources: tuple[SourceAddress, ...]
     held: tuple[int, ...] = ()
     pages: str = ""
+    secret: str = field(default="", repr=False)
 
 
 def request_id(name: str) -> str:
@@ -94,6 +98,7 @@ def build(
             "version": VERSION,
             "request": handoff.request,
             "attempt": handoff.attempt,
+            "secret": handoff.secret,
             "tokens": handoff.tokens,
             "engine": first.engine,
             "sources": [[s.agent, s.generation, s.tp, s.pp] for s in handoff.sources],
@@ -125,6 +130,21 @@ def _number(value: Any, name: str, largest: int) -> int:
     return value
 
 
+def _secret(value: Any) -> str:
+    """The sentence shows nothing of it: a wrong secret may be nearly a right one."""
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise HandOffError("kv_transfer_params: secret must be 64 hexadecimal digits in lower case")
+    return value
+
+
+def secret_of(params: dict[str, Any]) -> str:
+    """That of a request to a prefill engine: the router's, or a new one."""
+    ours = params.get("kvrail")
+    if isinstance(ours, dict) and "secret" in ours:
+        return _secret(ours["secret"])
+    return secrets.token_hex(32)
+
+
 def _source(value: Any, engine: str) -> SourceAddress:
     if not isinstance(value, (list, tuple)) or len(value) != 4:
         raise HandOffError(
@@ -150,9 +170,10 @@ def parse(params: dict[str, Any] | None) -> HandOff | None:
             'kv_transfer_params has no key "kvrail": the prefill engine runs another connector'
         )
     version = _number(ours.get("version"), "version", 2**31)
-    if version > VERSION:
+    if version != VERSION:
+        older = "this one" if version > VERSION else "the prefill engine's"
         raise HandOffError(
-            f"kv_transfer_params has version {version}, and this kvrail reads {VERSION}: update it"
+            f"kv_transfer_params has version {version}, and this kvrail reads {VERSION}: update {older}"
         )
     engine = ours.get("engine")
     if not isinstance(engine, str) or not re.fullmatch(r"[0-9a-f]{32}", engine):
@@ -172,4 +193,5 @@ def parse(params: dict[str, Any] | None) -> HandOff | None:
         tuple(_source(source, engine) for source in sources),
         tuple(_number(first, "held", TOKENS_MAX) for first in held),
         _text(ours["pages"], "pages", PAGES_BYTES_MAX) if "pages" in ours else "",
+        _secret(ours.get("secret")),
     )

@@ -25,7 +25,9 @@ __all__ = ["Connection", "SourcePort", "TargetPort"]
 
 
 class Connection(Protocol):
-    def source_open(self, request: str, tokens: int, *, attempt: int, lease_ms: int) -> int: ...
+    def source_open(
+        self, request: str, tokens: int, *, attempt: int, lease_ms: int, secret: str | None
+    ) -> int: ...
     def source_pages(self, source: int, group: int, ids: Sequence[int]) -> None: ...
     def source_watch(
         self, source: int, word: int, base: int, token_first: int, token_end: int
@@ -41,6 +43,7 @@ class Connection(Protocol):
         attempt: int,
         skip_tokens: int,
         deadline_ms: int,
+        secret: str | None,
     ) -> int: ...
     def target_skip(self, target: int, group: int, skip_tokens: int) -> None: ...
     def target_hold(self, target: int) -> None: ...
@@ -228,8 +231,14 @@ class SourcePort(_Port):
         to, ticket = self.connection, action.ticket
         match action:
             case source.OpenSource(request=request, attempt=attempt, tokens=tokens):
-                options = {"attempt": attempt, "lease_ms": action.lease_ms}
-                yield self._open(key, ticket, lambda: to.source_open(request, tokens, **options))
+                lease_ms, secret = action.lease_ms, action.secret or None
+                yield self._open(
+                    key,
+                    ticket,
+                    lambda: to.source_open(
+                        request, tokens, attempt=attempt, lease_ms=lease_ms, secret=secret
+                    ),
+                )
             case source.GivePages(chunk=chunk, token_first=first):
                 for group, ids in enumerate(chunk.pages):
                     if ids:
@@ -292,15 +301,18 @@ class TargetPort(_Port):
     def _open_calls(self, key: str, action: target.OpenTarget) -> Iterable[Callable[[], None]]:
         to, ticket = self.connection, action.ticket
         sources = [self._address(address) for address in action.offer.sources]
-        options = {
-            "attempt": action.offer.attempt,
-            "skip_tokens": action.skip,
-            "deadline_ms": int(action.hold * 1000),
-        }
         yield self._open(
             key,
             ticket,
-            lambda: to.target_open(action.request, action.tokens, sources, **options),
+            lambda: to.target_open(
+                action.request,
+                action.tokens,
+                sources,
+                attempt=action.offer.attempt,
+                skip_tokens=action.skip,
+                deadline_ms=int(action.hold * 1000),
+                secret=action.offer.secret or None,
+            ),
         )
         if action.hold:
             yield self._on(ticket, to.target_hold)

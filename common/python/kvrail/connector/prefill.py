@@ -30,7 +30,7 @@ Returned.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .machine import Rules, follow
 
@@ -52,6 +52,7 @@ class Prefill:
     key: str  # the engine's own id of the request
     request: str  # the id that both engines know
     attempt: int
+    secret: str = field(default="", repr=False)  # one for all ranks
     state: State = State.COMPUTING
     published: tuple[int, Pages] | None = None  # tokens and blocks of the first ENDS
 
@@ -72,6 +73,7 @@ class Publish:
     tokens: int
     blocks: Pages
     after_step: bool = False
+    secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,16 @@ Result = tuple[Prefill, list[Action]]
 
 
 def _publish(p: Prefill, event: Event, now: float) -> Result:
-    return p, [Publish(p.key, p.request, p.attempt, event.tokens, event.blocks)]
+    publish = Publish(
+        p.key, p.request, p.attempt, event.tokens, event.blocks, secret=p.secret
+    )
+    return p, [publish]
 
 
 def _publish_after(p: Prefill, event: Event, now: float) -> Result:
-    publish = Publish(p.key, p.request, p.attempt, event.tokens, event.blocks, after_step=True)
+    publish = Publish(
+        p.key, p.request, p.attempt, event.tokens, event.blocks, True, p.secret
+    )
     return replace(p, published=(event.tokens, event.blocks)), [publish]
 
 

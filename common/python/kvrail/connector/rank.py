@@ -130,6 +130,7 @@ class Rank:
             command.tokens,
             self.sources.next_serial(),
             self._source_limits,
+            command.secret,
         )
         self.sources.add(command.key, record, now)
         chunk = source.Chunk(command.blocks, command.tokens)

@@ -46,7 +46,7 @@ not lent.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .machine import NEVER, OK, Limits, Rules, Ticket, follow
 
@@ -88,6 +88,7 @@ class Source:
     tokens: int  # upper bound
     serial: int  # unique among the records of one connection
     limits: Limits
+    secret: str = field(default="", repr=False)  # that a target must know; "": the library draws it
     state: State = State.PARKED
     opening: int = 0  # publishes that were opened for this record
     chunks: tuple[Chunk, ...] = ()
@@ -119,6 +120,7 @@ class OpenSource:
     attempt: int
     tokens: int
     lease_ms: int
+    secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +178,18 @@ Action = OpenSource | GivePages | EndSource | Renew | Cancel | Freed | Returned
 Result = tuple[Source, list[Action]]
 
 
-def source(request: str, attempt: int, tokens: int, serial: int, limits: Limits) -> Source:
+def source(
+    request: str, attempt: int, tokens: int, serial: int, limits: Limits, secret: str = ""
+) -> Source:
     """A publish that waits for the agent. Feed AGENT_UP at once if the agent is there."""
-    return Source(request, attempt, tokens, serial, limits)
+    return Source(request, attempt, tokens, serial, limits, secret)
 
 
 def _open(s: Source) -> Result:
     """Opens all that has been given so far."""
     s = replace(s, opening=s.opening + 1, timer=s.hold_until)
     actions: list[Action] = [
-        OpenSource(s.ticket, s.request, s.attempt, s.tokens, s.limits.lease_ms)
+        OpenSource(s.ticket, s.request, s.attempt, s.tokens, s.limits.lease_ms, s.secret)
     ]
     first = 0
     for chunk in s.chunks:

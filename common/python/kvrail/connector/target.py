@@ -67,7 +67,7 @@ without blocks, it hears nothing, because it has lent nothing.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .blocks import Group, missing_pages, whole_tokens
 from .machine import NEVER, OK, Limits, Rules, Ticket, follow
@@ -103,6 +103,7 @@ class Offer:
 
     attempt: int
     sources: tuple[object, ...]
+    secret: str = field(default="", repr=False)  # of the request; "": none
 
 
 @dataclass(frozen=True, slots=True)

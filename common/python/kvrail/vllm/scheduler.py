@@ -22,7 +22,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..connector import decode, prefill
-from ..connector.handoff import HandOff, HandOffError, SourceAddress, build, parse, request_id
+from ..connector.handoff import (
+    HandOff,
+    HandOffError,
+    SourceAddress,
+    build,
+    parse,
+    request_id,
+    secret_of,
+)
 from ..connector.machine import Impossible
 from ..connector.target import Offer
 from .groups import Groups
@@ -88,7 +96,7 @@ class Scheduler:
         if params.get("do_remote_decode") and key not in self._prefills:
             self._leave_the_end(request)
             self._prefills[key] = prefill.Prefill(
-                key, request_id(key), next(self._attempts) % ATTEMPTS
+                key, request_id(key), next(self._attempts) % ATTEMPTS, self._secret(key, params)
             )
             if self._follows and request.max_tokens == 1:
                 self._growing[key] = Growing(request)
@@ -98,7 +106,7 @@ class Scheduler:
                 handoff is not None
                 and (tokens := min(handoff.tokens, self._wanted_tokens(request))) > 0
             ):
-                offer = Offer(handoff.attempt, handoff.sources)
+                offer = Offer(handoff.attempt, handoff.sources, handoff.secret)
                 self._decodes[key], commands = decode.decode(
                     key, handoff.request, offer, tokens, hold=self._hold
                 )
@@ -173,7 +181,13 @@ class Scheduler:
         self._prefill(key, prefill.Event(prefill.On.FINISHED, tokens, pages))
         held = self._groups.held(block_ids, tokens)
         handoff = HandOff(
-            record.request, record.attempt, tokens, self._sources, held, self._pages
+            record.request,
+            record.attempt,
+            tokens,
+            self._sources,
+            held,
+            self._pages,
+            record.secret,
         )
         return True, build(handoff, self._groups.select(block_ids), self._engine_name)
 
@@ -203,6 +217,14 @@ class Scheduler:
         return commands
 
     # ---- parts ----------------------------------------------------------------------------------
+
+    def _secret(self, key: str, params: dict[str, Any]) -> str:
+        """A router's that cannot be used is replaced: then its target gets nothing, as it should."""
+        try:
+            return secret_of(params)
+        except HandOffError as error:
+            self._warn(f"request {key} gets a secret of its own: {error}")
+            return secret_of({})
 
     def _parse(self, key: str, params: dict[str, Any]) -> HandOff | None:
         try:
