@@ -96,7 +96,7 @@ static bool revoked(const struct landing *landing)
 }
 
 /* UINT32_MAX: the slot names no such chunk. */
-static uint32_t chunk_of(const struct land_slot *slot, uint64_t immediate)
+static inline uint32_t chunk_of(const struct land_slot *slot, uint64_t immediate)
 {
     uint32_t chunk = immediate & 0xffff;
 
@@ -107,8 +107,8 @@ static uint32_t chunk_of(const struct land_slot *slot, uint64_t immediate)
 }
 
 /* A landing of this group has the slot. */
-static void chunk_received(struct land *land, kvr_ns now, uint32_t rail, uint32_t epoch,
-                           uint64_t immediate)
+static inline __attribute__((always_inline)) void
+chunk_received(struct land *land, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     const struct land_slot *slot = &land->slots[land_slot_of(immediate)];
     struct landing *landing = land->landings[slot->landing - 1];
@@ -140,11 +140,9 @@ static void land_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
 {
     struct land *land = self;
 
-    if (land_slot_of(immediate) == 0)
-        return; /* warm-up: any number of them changes nothing */
-    if (!land_expects(land, rail, epoch, immediate))
-        return;
-    if (land->slots[land_slot_of(immediate)].landing == LAND_ELSEWHERE)
+    if (!land_expects(land, rail, immediate))
+        land_unexpected_count(land, rail, epoch, immediate);
+    else if (land->slots[land_slot_of(immediate)].landing == LAND_ELSEWHERE)
         land_hand_over(land, rail, epoch, immediate);
     else
         chunk_received(land, now, rail, epoch, immediate);
@@ -352,10 +350,14 @@ static void land_written(void *self, kvr_ns now, uint64_t token, uint32_t count,
 static void land_unmoved(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, uint64_t immediate)
 {
     struct land *land = self;
-    uint32_t slot = land_slot_of(immediate), landing_index = land->slots[slot].landing;
+    uint32_t landing_index = land->slots[land_slot_of(immediate)].landing;
     struct landing *landing;
 
-    if (slot == 0 || !land_expects(land, rail, epoch, immediate) || landing_index == LAND_ELSEWHERE)
+    if (!land_expects(land, rail, immediate)) {
+        land_unexpected_count(land, rail, epoch, immediate);
+        return;
+    }
+    if (landing_index == LAND_ELSEWHERE)
         return;
     if (KVR_MUTANT(unmoved_counted)) {
         land_arrived(self, now, rail, epoch, immediate);

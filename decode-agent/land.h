@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "agent/core/region_set.h"
+#include "base/mutant.h"
 #include "base/state.h"
 #include "decode-agent/land_message.h"
 #include "device/stage.h"
@@ -217,10 +218,6 @@ struct land {
     _Atomic uint64_t unexpected[KVR_RAILS_MAX][UNEXPECTED_KINDS]; /* arrivals; by any thread too */
 };
 
-/* Whether the arrival is one of a landing's, here or elsewhere. Counts it where it is not. */
-bool land_expects(struct land *land, uint32_t rail, uint32_t epoch, uint64_t immediate);
-/* Counts it; at the bound reports LAND_STRANGERS, once an epoch. */
-void land_unexpected(struct land *land, uint32_t rail, uint32_t epoch, enum land_unexpected why);
 /* Of one epoch of a rail: so many arrivals that no landing expects, and the epoch is to end. */
 #define KVR_STRANGERS_MAX        16u   /* the slot alone had to be guessed */
 #define KVR_STRANGERS_TAGGED_MAX 4096u /* slot and tag */
@@ -229,6 +226,20 @@ static inline uint32_t land_slot_of(uint64_t immediate)
 {
     return (uint32_t)(immediate >> 16) & (KVR_SLOTS - 1);
 }
+
+/* Whether the arrival is one of a landing's, here or elsewhere. */
+static inline bool land_expects(const struct land *land, uint32_t rail, uint64_t immediate)
+{
+    const struct land_slot *slot = &land->slots[land_slot_of(immediate)];
+    bool tagged = (land->tagged >> rail & 1) != 0, deaf = (land->deaf >> rail & 1) != 0;
+
+    return slot->landing != 0 && !deaf &&
+           (!tagged || slot->tag == (uint32_t)(immediate >> 32) || KVR_MUTANT(tag_not_compared));
+}
+/* It is not: counts it, unless it is a warm-up write or the rail is deaf. */
+void land_unexpected_count(struct land *land, uint32_t rail, uint32_t epoch, uint64_t immediate);
+/* Counts it as such; at the bound reports LAND_STRANGERS, once an epoch. */
+void land_unexpected(struct land *land, uint32_t rail, uint32_t epoch, enum land_unexpected why);
 
 /* The chunk is in its pages. */
 void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk);
