@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/support/small_engine.h"
 
@@ -22,7 +21,7 @@
 static const uint32_t source_pages[PAGES] = {7, 8, 3, 10, 0, 15, 12, 5};
 static const uint32_t target_pages[PAGES] = {0, 5, 6, 15, 9, 2, 11, 7};
 static struct engine_shape shape = {
-    .model = "lone", .generation = 1, .layers = LAYERS, .page_tokens = 16, .pages = 16};
+    .model = "lone", .layers = LAYERS, .page_tokens = 16, .pages = 16};
 
 /* No two pages, parts or places of a page have the same bytes in order. */
 static unsigned char byte_of(const char *request, unsigned layer, uint32_t page, uint64_t at)
@@ -71,10 +70,7 @@ static int source(struct engine *engine, char **argv)
 {
     unsigned layers = (unsigned)strtoul(argv[4], NULL, 10);
     struct kvrail_event event;
-    struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    shape.generation = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     if (engine_attach(engine, argv[2], 1, &shape) != 0 ||
         engine_publish(engine, argv[3], source_pages, PAGES) != 0)
         return 1;
@@ -133,6 +129,7 @@ int main(int argc, char **argv)
     struct engine engine = {0};
     int status;
 
+    shape.generation = engine_start_time();
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 5 && strcmp(argv[1], "source") == 0) {
         status = source(&engine, argv);

@@ -23,12 +23,15 @@ static const uint32_t source_pages[PAGES] = {7, 8, 3, 10}, target_pages[PAGES] =
 
 static int open_both(struct engine *source, struct engine *target, char **argv, bool digest)
 {
-    struct engine_shape shape = {
-        .model = "pair", .generation = 1, .layers = LAYERS, .page_tokens = 16, .pages = 16};
+    struct engine_shape shape = {.model = "pair",
+                                 .generation = engine_start_time(),
+                                 .layers = LAYERS,
+                                 .page_tokens = 16,
+                                 .pages = 16};
     struct kvrail_source_address from = {.size = sizeof(struct kvrail_source_address),
                                          .agent = argv[3],
                                          .engine = {1},
-                                         .generation = 1};
+                                         .generation = shape.generation};
     struct kvrail_target_options fetch = {.size = sizeof(struct kvrail_target_options),
                                           .request = "pair",
                                           .tokens = PAGES * shape.page_tokens,

@@ -312,13 +312,16 @@ int main(int argc, char **argv)
                                  .engine = {7},
                                  .tp_size = 1,
                                  .pp_size = 1,
-                                 .generation = 1,
                                  .model = "regions",
                                  .dtype = "none",
                                  .layers_total = 1,
                                  .kv_heads_total = 1,
                                  .head_dim = 4};
 
+    struct timespec now;
+
+    REQUIRE(clock_gettime(CLOCK_REALTIME, &now) == 0);
+    me.generation = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     if (argc != 3 && argc != 4) {
         printf("usage: regions SOCKET PID [spread]\n");
         return 2;

@@ -64,7 +64,7 @@ static bool wrong_layers(struct engine *target)
 static int open_both(struct engine *source, struct engine *target, char **argv)
 {
     struct engine_shape shape = {.model = "revoked",
-                                 .generation = (uint64_t)getpid(),
+                                 .generation = engine_start_time(),
                                  .layers = LAYERS,
                                  .page_tokens = 64,
                                  .pages = PAGES};

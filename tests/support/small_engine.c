@@ -3,6 +3,7 @@
 #include "tests/support/test_secret.h"
 #include <poll.h>
 #include <stdio.h>
+#include <time.h>
 
 #define WAIT_MS   20000
 #define WHY_MS    2000
@@ -12,6 +13,15 @@ static int failed(const char *what, const struct kvrail_error *error)
 {
     printf("%s: %s\n", what, error->detail);
     return 1;
+}
+
+uint64_t engine_start_time(void)
+{
+    struct timespec now;
+
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0)
+        return 1;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 int engine_attach(struct engine *engine, const char *socket, uint8_t number,

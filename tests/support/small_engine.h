@@ -28,6 +28,8 @@ struct engine {
     bool ended, done; /* done: it ended in DONE */
 };
 
+/* A generation: larger than that of an engine that started before. */
+uint64_t engine_start_time(void);
 /* Engine number `number` with its region. These return 0, or 1 when it failed. */
 int engine_attach(struct engine *engine, const char *socket, uint8_t number,
                   const struct engine_shape *shape);
