@@ -61,6 +61,7 @@ static void on_second(uv_timer_t *timer)
 
     agent->machine.tick(agent->machine.self, now);
     agent_regions_retry(agent);
+    agent_region_tasks_answer(agent);
     agent_static_peers_dial(agent, now);
     agent_orders_take(agent);
     agent_regions_broken(agent);

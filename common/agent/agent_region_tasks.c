@@ -130,7 +130,7 @@ static struct agent_registration_task *task_new(struct kvr_agent *agent,
         calloc(1, sizeof(*task) + set->count * sizeof(task->regions[0]));
 
     if (task == NULL)
-        abort(); /* the requests that need it would wait for ever */
+        return NULL;
     task->agent = agent;
     task->job.work.data = task;
     task->id = id;
@@ -145,6 +145,21 @@ static struct agent_registration_task *task_new(struct kvr_agent *agent,
         task->regions[task->count++].entry = entry;
     }
     return task;
+}
+
+/* Without memory for a task the machine still gets an answer, from the loop. Of more than are
+ * remembered the requests wait until their deadline. */
+static void answer_later(struct kvr_agent *agent, uint64_t id)
+{
+    if (agent->unregistered_count < AGENT_UNREGISTERED_MAX)
+        agent->unregistered[agent->unregistered_count++] = id;
+}
+
+void agent_region_tasks_answer(struct kvr_agent *agent)
+{
+    while (agent->unregistered_count > 0)
+        agent->machine.registered(agent->machine.self, kvr_clock_now(),
+                                  agent->unregistered[--agent->unregistered_count], KVR_NO_MEMORY);
 }
 
 static void task_queue(struct kvr_agent *agent, struct agent_registration_task *task)
@@ -163,6 +178,10 @@ void agent_region_register(void *self, const struct kvr_region_set *set, uint32_
 {
     struct agent_registration_task *task = task_new(self, set, id);
 
+    if (task == NULL) {
+        answer_later(self, id);
+        return;
+    }
     task->group = group;
     task_queue(self, task);
 }
@@ -171,6 +190,10 @@ void agent_region_stage(void *self, const struct kvr_region_set *set, uint64_t i
 {
     struct agent_registration_task *task = task_new(self, set, id);
 
+    if (task == NULL) {
+        answer_later(self, id);
+        return;
+    }
     task->stages = true;
     task_queue(self, task);
 }

@@ -44,7 +44,8 @@ struct agent_filter {
     } peers[KVR_PEERS_MAX];
 };
 
-#define AGENT_GPUS_MAX 64
+#define AGENT_GPUS_MAX         64
+#define AGENT_UNREGISTERED_MAX 256
 
 struct agent_gpu {
     char pci[16];
@@ -116,6 +117,8 @@ struct kvr_agent {
     struct agent_helpers helpers;
     struct agent_region *regions;                       /* from their REGION_ADD on */
     struct agent_registration_task *tasks, *tasks_last; /* the first is a helper's */
+    uint64_t unregistered[AGENT_UNREGISTERED_MAX]; /* ids without a task: there was no memory */
+    uint32_t unregistered_count;
     pthread_mutex_t stages_lock;
     struct agent_stage *stages; /* of devices that a region lies on */
     bool tried;                 /* agent_trial: under stages_lock */
@@ -204,9 +207,10 @@ void agent_region_add(void *self, kvr_ns now, uint32_t engine, const struct kvr_
                       const struct kvr_region_memory *memory);
 void agent_region_drop(struct kvr_agent *agent, uint32_t engine, const struct kvr_request *request);
 void agent_region_done(void *self, struct kvr_region *region, uint32_t number);
-void agent_regions_close(struct kvr_agent *agent);  /* the loop has ended */
-void agent_regions_broken(struct kvr_agent *agent); /* pages that were gone when touched */
-void agent_regions_retry(struct kvr_agent *agent);  /* drops that lacked memory; now and then */
+void agent_regions_close(struct kvr_agent *agent);       /* the loop has ended */
+void agent_regions_broken(struct kvr_agent *agent);      /* pages that were gone when touched */
+void agent_region_tasks_answer(struct kvr_agent *agent); /* those that found no memory */
+void agent_regions_retry(struct kvr_agent *agent); /* drops that lacked memory; now and then */
 /* agent_region_tasks.c */
 void agent_region_register(void *self, const struct kvr_region_set *set, uint32_t group,
                            uint64_t id);
