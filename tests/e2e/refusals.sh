@@ -43,6 +43,8 @@ refused 2 --listen 'must be host, host:port' -- "$bin/prefill-agent" $common --l
 refused 2 --scheduler 'must be host, host:port' 9470 -- $decode --scheduler foo:
 refused 2 --advertise 'bad host' -- $prefill --advertise 'bad host'
 refused 2 --name printed -- "$bin/decode-agent" --name "$(printf 'a\001')" --engine-socket "$work/a.sock"
+refused 2 --engine-user 'no such user' -- $prefill --engine-user no-such-user
+refused 2 --engine-group 'no such group' -- $decode --engine-group no-such-group
 refused 2 --provider carrier-pigeon tcp -- $decode --provider carrier-pigeon
 # A provider that earlier versions had: one sentence says what to use, wherever its name stands.
 removed='provider shm was removed: use local'

@@ -24,8 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct garbage_kind *const kinds[] = {&garbage_engine, &garbage_control, &garbage_http,
-                                                   &garbage_rail};
+static const struct garbage_kind *const kinds[] = {&garbage_engine, &garbage_control,
+                                                   &garbage_crowd,  &garbage_hello,
+                                                   &garbage_http,   &garbage_rail};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 struct arguments {
@@ -184,7 +185,7 @@ static const struct garbage_shape common_shapes[] = {
 
 static const struct garbage_shape *choose(struct garbage *garbage, const struct garbage_kind *kind)
 {
-    if (kvr_rng_percent(&garbage->rng, 15))
+    if (kind->shape_count > 1 && kvr_rng_percent(&garbage->rng, 15))
         return &common_shapes[kvr_rng_below(&garbage->rng, COMMON_SHAPES)];
     return &kind->shapes[kvr_rng_below(&garbage->rng, kind->shape_count)];
 }
@@ -230,7 +231,7 @@ static void count_shape(const char *shape, bool tell)
 /* ---- main ---- */
 
 static const struct argp_option options[] = {
-    {"kind", 'k', "KIND", 0, "engine, control, http or rail", 0},
+    {"kind", 'k', "KIND", 0, "engine, control, crowd, hello, http or rail", 0},
     {"address", 'a', "ADDRESS", 0, "a socket's path, or HOST:PORT", 0},
     {"sessions", 'n', "N", 0, "how many (100)", 0},
     {"seed", 's', "S", 0, "which (1)", 0},

@@ -29,6 +29,8 @@ struct garbage_kind {
 };
 
 extern const struct garbage_kind garbage_engine, garbage_control, garbage_http, garbage_rail;
+/* One shape each, of the control port: not mixed with the shapes of all ports. */
+extern const struct garbage_kind garbage_crowd, garbage_hello;
 
 /* Of the requests of malformed engines, which malformed peers ask for. */
 extern const struct kvr_secret garbage_secret;

@@ -13,6 +13,7 @@
 static uint8_t frame[FRAME_BYTES];
 static struct messages_memory memory;
 static uint64_t session; /* the last one; 0: it was not welcome */
+static uint32_t beat_ms = 10;
 
 static size_t encode(const struct kvr_message *message, uint8_t *to, size_t capacity)
 {
@@ -48,7 +49,7 @@ static struct kvr_message good_hello(struct garbage *garbage)
         .agent = "garbage",
         .provider = "tcp",
         .host = "nowhere",
-        .beat_ms = 10,
+        .beat_ms = beat_ms,
         .limits = {.pieces_local = 1, .pieces_remote = 1, .chunk_bytes_max = 65536},
         .rails = rails,
         .rail_count = 2,
@@ -337,6 +338,35 @@ static void shape_flood(struct garbage *garbage)
     }
 }
 
+/* As many WANTs of nothing as a target may have, to the farthest deadline, and the session stays.
+ */
+static void shape_crowd(struct garbage *garbage)
+{
+    struct kvr_message message = good_regions(0);
+
+    beat_ms = 60000;
+    if (greet(garbage) == 0)
+        return;
+    for (uint64_t sequence = 1; sequence <= 3000; sequence++) {
+        message.sequence = sequence;
+        if (!say(garbage, &message))
+            return;
+        message = good_want(garbage, sequence);
+        message.want.deadline_ms = UINT32_MAX;
+    }
+    garbage_pause(60000);
+}
+
+/* A session that begins, under a name of its own, and ends. */
+static void shape_hello(struct garbage *garbage)
+{
+    struct kvr_message message = good_hello(garbage);
+
+    snprintf(message.hello.agent, sizeof(message.hello.agent), "stranger-%u",
+             (unsigned)kvr_rng_below(&garbage->rng, 1000000));
+    (void)say(garbage, &message);
+}
+
 /* Every message is answered, and no answer is read. */
 static void shape_deaf(struct garbage *garbage)
 {
@@ -379,3 +409,8 @@ static const struct garbage_shape shapes[] = {
 };
 
 const struct garbage_kind garbage_control = {"control", shapes, sizeof(shapes) / sizeof(shapes[0])};
+
+static const struct garbage_shape crowd_shapes[] = {{"crowd", shape_crowd}};
+static const struct garbage_shape hello_shapes[] = {{"hello", shape_hello}};
+const struct garbage_kind garbage_crowd = {"crowd", crowd_shapes, 1};
+const struct garbage_kind garbage_hello = {"hello", hello_shapes, 1};

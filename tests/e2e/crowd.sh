@@ -1,0 +1,41 @@
+#!/bin/sh
+# Goal: hosts that dial a prefill-agent without end, and targets that want what no engine publishes, take
+# nothing from the agents that are there. Method: four sessions with 3,000 WANTs each that last as long as
+# they may, and a flood of HELLOs, beside replays. No transfer fails, and no engine is given up.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+garbage=$bin/../tests/garbage
+[ -x "$garbage" ] || exit 77
+prefill_options="--heartbeat 5s"
+decode_options=$prefill_options
+start_all
+replay --requests 20 --seed 1 || fail "the first replay" # the session of the two agents is there
+
+# counter NAME: of the prefill-agent, as the scheduler knows it.
+counter() {
+    curl -s "http://$scheduler/metrics" |
+        awk -v name="kvrail_$1_total" 'index($1, name) == 1 { sum += $2 } END { print sum + 0 }'
+}
+rises() { [ "$(counter "$1")" -gt 0 ]; }
+
+for seed in 1 2 3 4; do
+    "$garbage" --kind crowd --address "$source_agent" --sessions 1 --seed $seed >>"$work/garbage.log" 2>&1 &
+    started_pids="$started_pids $!"
+done
+wait_for 30 rises wants_refused || fail "the crowd has not used up its share of the table"
+"$garbage" --kind hello --address "$source_agent" --sessions 100000 --seed 9 >>"$work/garbage.log" 2>&1 &
+flood_pid=$!
+started_pids="$started_pids $flood_pid"
+wait_for 30 rises hellos_limited || fail "the flood of HELLOs is not limited"
+rounds=0
+while [ $rounds -lt 3 ]; do
+    rounds=$((rounds + 1))
+    replay --requests 60 --concurrency 30 --seed $((rounds + 1)) || fail "the replay ended in $? in a crowd"
+    expect verified 60
+    expect failed 0
+    expect bytes_wrong 0
+done
+kill -0 $flood_pid || fail "the flood ended before the replays: they met none of it"
+[ "$(counter engines_lost)" = 0 ] || fail "an engine was given up"
+grep -q 'put off ' "$work/prefill.log" || fail "the log does not name the host that dials"
+echo "e2e.crowd: passed, $(counter wants_refused) WANTs and $(counter hellos_limited) HELLOs were refused"
