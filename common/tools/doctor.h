@@ -40,6 +40,8 @@ struct doctor_facts {
     } gpus[KVR_HOST_GROUPS_MAX];
     struct doctor_process { /* limits of this process */
         struct kvr_error files, locked, memfd, pidfd;
+        struct kvr_error filter; /* kvrail-filter, at its usual socket */
+        bool network_alone;      /* no other process is in this network namespace */
         uint64_t files_limit, locked_limit;
         bool every_user; /* false: it is in a user namespace */
     } process;

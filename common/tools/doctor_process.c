@@ -1,6 +1,8 @@
 /* What `kvrail doctor` says about this process's limits, the kernel and the clock. Pure. */
 #include <inttypes.h>
+#include <string.h>
 
+#include "filter/filter_message.h"
 #include "tools/doctor.h"
 
 static bool pins_memory(const struct topo *host)
@@ -124,11 +126,36 @@ static void judge_clock(const struct doctor_clock *clock, struct doctor_findings
                    "synchronised, with an error of %.1f ms at most", (double)clock->error_us / 1e3);
 }
 
+/* Ports of tcp rails authenticate no peer. */
+static void judge_filter(const struct doctor_facts *facts, struct doctor_findings *findings)
+{
+    const struct doctor_process *process = &facts->process;
+    const char *check = "rail_filter";
+
+    if (process->filter.status == KVR_OK)
+        doctor_add(findings, check, DOCTOR_OK, NULL,
+                   "kvrail-filter answers this user: name its socket by --rail-filter");
+    else if (strncmp(facts->provider, "tcp", 3) != 0)
+        doctor_add(findings, check, DOCTOR_ABSENT, NULL,
+                   "kvrail-filter is for agents with provider tcp (%.100s)",
+                   process->filter.detail);
+    else if (process->network_alone)
+        doctor_add(findings, check, DOCTOR_OK, NULL,
+                   "no other process is in this network namespace; its firewall must keep other "
+                   "hosts from the ports of tcp rails");
+    else
+        doctor_add(findings, check, DOCTOR_WARNING,
+                   "run kvrail-filter, and agents with --rail-filter: a stranger that reaches the "
+                   "port of a tcp rail can end its agent (security.md)",
+                   "kvrail-filter at " KVR_FILTER_SOCKET ": %.120s", process->filter.detail);
+}
+
 void doctor_judge_process(const struct doctor_facts *facts, struct doctor_findings *findings)
 {
     judge_files(&facts->process, findings);
     judge_locked(facts, findings);
     judge_memory(&facts->process, findings);
     judge_huge_pages(facts, findings);
+    judge_filter(facts, findings);
     judge_clock(&facts->clock, findings);
 }

@@ -10,8 +10,10 @@
 
 #include "agent/agent_needs.h"
 #include "base/memfd.h"
+#include "base/network_namespace.h"
 #include "base/pidfd.h"
 #include "base/user_namespace.h"
+#include "filter/filter_client.h"
 #include "tools/doctor.h"
 
 static void read_libfabric(struct doctor_libfabric *libfabric)
@@ -98,6 +100,7 @@ static uint64_t limit_of(int resource)
 
 static void read_process(const struct topo *host, struct doctor_process *process)
 {
+    struct kvr_filter_client filter;
     int fd = -1;
 
     process->files.status = kvr_agent_needs_files(&process->files); /* raises the limit */
@@ -112,6 +115,9 @@ static void read_process(const struct topo *host, struct doctor_process *process
         close(fd);
     else
         (void)kvr_error_system(&process->pidfd, "doctor", errno, "pidfd_open is refused");
+    if (kvr_filter_client_open(KVR_FILTER_SOCKET, &filter, &process->filter) == KVR_OK)
+        kvr_filter_client_close(&filter);
+    process->network_alone = kvr_network_namespace_alone();
 }
 
 /* Reserved pages of the usual huge size; pages of another size have no line here. */

@@ -104,7 +104,7 @@ static void a_good_host_has_every_check(void **state)
         "card_link",  "card_speed",    "card_mtu",   "card_subnet",   "gpu_cards",
         "gpu_nodes",  "device_memory", "gpu_driver", "locked_memory", "user_namespace",
         "gpu_order",  "open_files",    "memfd",      "pidfd",         "clock",
-        "gpu_copies", "rail_all"};
+        "gpu_copies", "rail_all",      "rail_filter"};
 
     (void)state;
     doctor_judge(&facts, &findings);
@@ -280,6 +280,14 @@ static void the_kernel_is_judged(void **state)
     set_error(&facts.process.pidfd, "pidfd_open is refused");
     expect("pidfd", DOCTOR_WARNING, "pidfd_open is refused");
     facts.process.pidfd.status = KVR_OK;
+    set_error(&facts.process.filter, "it cannot be reached");
+    expect("rail_filter", DOCTOR_ABSENT, "provider tcp");
+    facts.provider = "tcp+local";
+    expect("rail_filter", DOCTOR_WARNING, "it cannot be reached");
+    facts.process.network_alone = true;
+    expect("rail_filter", DOCTOR_OK, "no other process");
+    facts.process.filter.status = KVR_OK;
+    expect("rail_filter", DOCTOR_OK, "answers this user");
     facts.clock.synchronised = false;
     expect("clock", DOCTOR_WARNING, "not synchronised");
     set_error(&facts.clock.error, "adjtimex is refused");
