@@ -315,9 +315,9 @@ static void take_welcome(struct kvr_session *session, kvr_ns now, const struct k
         begin(session, peer, peer->session);
     session->greeted = true;
     session->owed |= OWE_RESUME;
-    pump(session, now);
-    if (fresh)
+    if (fresh) /* first: with RESUME the peer may write to our rails */
         sink->begun(sink->self, now, peer);
+    pump(session, now);
 }
 
 static void take_refused(struct kvr_session *session, kvr_ns now,

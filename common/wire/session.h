@@ -42,7 +42,8 @@ struct kvr_session_sink {
     void (*hello)(void *self, struct kvr_msg_hello *ret_hello);
     /* One frame, copied before it returns. KVR_AGAIN: no room, kvr_session_writable will come. */
     kvr_status (*write)(void *self, const uint8_t *frame, size_t bytes);
-    /* The session has a number. Not called for a resumed connection. */
+    /* The session has a number. Not called for a resumed connection. At the target RESUME follows
+     * it; the session may not be ended from here. */
     void (*begun)(void *self, kvr_ns now, const struct kvr_msg_hello *peer);
     void (*message)(void *self, kvr_ns now, const struct kvr_message *message);
     /* After kvr_session_send said KVR_AGAIN: half of the buffer is free again. */

@@ -93,14 +93,15 @@ file_has "$work/decode.log" "closes them to all but authenticated peers" || fail
 has_elements 2 || fail "not two ports are kept: $(rules)"
 replay_in_background --requests 400 --progress --concurrency 8 --pool-bytes 256M --speed 30
 await_progress
+refused() { rules | sed -n 's/^.*packets \([0-9]*\) .*/\1/p' | awk '{ sum += $1 } END { print sum }'; }
+[ "$(refused)" = 0 ] || fail "peers met a closed port: $(rules)"
 from_elsewhere "no answer"
 as_another_user refused
 finish_replay
 [ "$replay_status" = 0 ] || fail "the replay beside the stranger ended in $replay_status"
 expect verified 400
 is_running "$decode_pid" || fail "the decode-agent has ended"
-refused=$(rules | sed -n 's/^.*packets \([0-9]*\) .*/\1/p' | awk '{ sum += $1 } END { print sum }')
-[ "$refused" -gt 10 ] || fail "only $refused packets were counted: $(rules)"
+[ "$(refused)" -gt 10 ] || fail "only $(refused) packets were counted: $(rules)"
 
 # Endpoints that replace others are kept too.
 kill -9 "$prefill_pid"

@@ -23,7 +23,7 @@ static void on_meet(void *self, const struct kvr_msg_hello *hello)
     struct probe *probe = self;
 
     assert_true(hello->boot != 0);
-    assert_int_equal(probe->meets, probe->up);
+    assert_true(probe->meets >= probe->up); /* some have not sent their RESUME yet */
     probe->meets++;
 }
 

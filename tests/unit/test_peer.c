@@ -386,6 +386,31 @@ static void peer_garbage_harms_nobody(void **state)
     assert_true(source.in_order);
 }
 
+/* One that says HELLO and never RESUME: to the owner it is a stranger that was turned away. */
+static void peer_that_does_not_answer_is_never_up(void **state)
+{
+    struct kvr_message message = {.kind = KVR_MSG_HELLO, .hello = target.hello};
+    int fd = raw_socket(kvr_peers_port(source.peers));
+    uint8_t frame[1024], length[4] = {0}, byte;
+    size_t bytes;
+
+    (void)state;
+    message.hello.version_min = KVR_PROTOCOL_MIN;
+    message.hello.version_max = KVR_PROTOCOL_MAX;
+    message.hello.beat_ms = beat_ms;
+    assert_int_equal(kvr_message_encode(&message, frame, sizeof(frame), &bytes), KVR_OK);
+    length[2] = (uint8_t)(bytes >> 8);
+    length[3] = (uint8_t)bytes;
+    assert_int_equal(send(fd, length, sizeof(length), MSG_NOSIGNAL), sizeof(length));
+    assert_int_equal(send(fd, frame, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+    LOOP_UNTIL(&loop, source.meets == 1 && recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1);
+    run_for(beat_ms / 4);
+    assert_int_equal(source.up, 0);
+    close(fd);
+    LOOP_UNTIL(&loop, source.turned_away == 1);
+    assert_int_equal(source.up + source.lost, 0);
+}
+
 static void peer_table_can_be_full(void **state)
 {
     struct kvr_error error;
@@ -460,6 +485,7 @@ int main(void)
         peer_test(peer_of_another_version_is_refused),
         patient_peer_test(peer_survives_cut_connections),
         peer_test(peer_garbage_harms_nobody),
+        peer_test(peer_that_does_not_answer_is_never_up),
         peer_test(peer_table_can_be_full),
         patient_peer_test(peer_places_come_back_from_the_dead),
     };

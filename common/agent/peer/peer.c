@@ -107,7 +107,10 @@ static void session_begun(void *self, kvr_ns now, const struct kvr_msg_hello *he
     peer->boot = hello->boot;
     memcpy(peer->agent, hello->agent, sizeof(peer->agent));
     memcpy(peer->host, hello->host, sizeof(peer->host));
-    owner->up(owner->self, now, peer->index, hello);
+    if (!peer->dialed)
+        kvr_peer_keep_hello(peer, hello);
+    if (peer->met == NULL)
+        owner->up(owner->self, now, peer->index, hello);
 }
 
 static void session_message(void *self, kvr_ns now, const struct kvr_message *message)
@@ -132,7 +135,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     struct kvr_peer *peer = self;
     struct kvr_peers *peers = peer->peers;
     struct kvr_peers_owner *owner = &peers->options.owner;
-    bool connected = peer->channel_up;
+    bool connected = peer->channel_up, was_up = peer->met == NULL;
     char sentence[KVR_DETAIL_BYTES];
 
     if (status == KVR_PEER_LOST && !connected && peer->why[0] != '\0')
@@ -146,8 +149,14 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     free(peer->memory); /* not kept for the index: a peer that comes often would fill all of them */
     peer->memory = NULL;
     peer->session = NULL;
-    if (!peers->closing)
+    free(peer->met);
+    peer->met = NULL;
+    if (peers->closing)
+        return;
+    if (was_up)
         owner->lost(owner->self, now, peer->index, status, sentence);
+    else if (owner->turned_away != NULL)
+        owner->turned_away(owner->self, now, peer->address, status, sentence);
 }
 
 /* ---- peers ---- */
@@ -344,6 +353,7 @@ static void channel_frame(void *self, struct kvr_channel *channel, const uint8_t
     kvr_session_frame(peer->session, now, frame, bytes);
     if (peer->channel != channel)
         return; /* the session ended */
+    kvr_peer_up_when_confirmed(peer, now);
     if (kvr_session_connected_now(peer->session))
         peer->backoff_ms = BACKOFF_MS_MIN;
     kvr_peer_arm(peer, now);

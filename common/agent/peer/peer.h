@@ -26,7 +26,8 @@ struct kvr_peers_owner {
     void (*hello)(void *self, struct kvr_msg_hello *ret_hello);
     /* May be NULL: a peer that dialed is about to get the WELCOME that begins a session. */
     void (*meet)(void *self, const struct kvr_msg_hello *hello);
-    /* A session begins (not: a connection is resumed). What was sent before goes out first. */
+    /* A session begins (not: a connection is resumed). What was sent before goes out first. We
+     * dialed: before our RESUME goes out. It dialed: when its RESUME has come. */
     void (*up)(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);
     void (*message)(void *self, kvr_ns now, uint32_t peer, const struct kvr_message *message);
     /* Exactly once for each dial or up: KVR_PEER_LOST (silence, or not reached),

@@ -1,6 +1,8 @@
 /* Accepted connections, until their HELLO has made them a peer's. They resume a session, begin one,
  * or are turned away with a sentence. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "agent/peer/peer_parts.h"
 #include "base/entropy.h"
@@ -146,6 +148,41 @@ static void take_hello(struct kvr_peers *peers, struct kvr_channel *channel, kvr
     kvr_peer_attach(peer, channel);
     kvr_session_accepted(peer->session, now, hello, 0, kvr_session_number(peer->session));
     kvr_peer_arm(peer, now);
+}
+
+/* With all that it points to. NULL: there is no memory. */
+static struct kvr_msg_hello *hello_keep(const struct kvr_msg_hello *hello)
+{
+    size_t rails = hello->rail_count * sizeof(hello->rails[0]);
+    size_t compats = hello->compat_count * sizeof(hello->compats[0]);
+    size_t at = (sizeof(*hello) + rails + 15) & ~(size_t)15;
+    struct kvr_msg_hello *kept = malloc(at + compats);
+
+    if (kept == NULL)
+        return NULL;
+    *kept = *hello;
+    if (rails > 0)
+        kept->rails = memcpy(kept + 1, hello->rails, rails);
+    if (compats > 0)
+        kept->compats = memcpy((char *)kept + at, hello->compats, compats);
+    return kept;
+}
+
+void kvr_peer_keep_hello(struct kvr_peer *peer, const struct kvr_msg_hello *hello)
+{
+    peer->met = hello_keep(hello);
+}
+
+void kvr_peer_up_when_confirmed(struct kvr_peer *peer, kvr_ns now)
+{
+    struct kvr_peers_owner *owner = &peer->peers->options.owner;
+    struct kvr_msg_hello *met = peer->met;
+
+    if (met == NULL || !kvr_session_confirmed(peer->session))
+        return;
+    peer->met = NULL;
+    owner->up(owner->self, now, peer->index, met);
+    free(met);
 }
 
 void kvr_peers_stranger(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,

@@ -14,6 +14,7 @@ struct kvr_peer {
     bool dialed;     /* we dial, and redial */
     bool superseded; /* its agent was seen under another boot: without a connection it ends soon */
     bool ending;     /* the owner wants it to end */
+    struct kvr_msg_hello *met; /* of an accepted one, until its RESUME has come: then it is up */
     struct kvr_session *session;
     void *memory; /* of the session; kept from one to the next */
     struct kvr_channel *channel;
@@ -51,6 +52,11 @@ struct kvr_peer *kvr_peer_free(struct kvr_peers *peers, kvr_ns now, uint64_t fro
 kvr_status kvr_peer_start(struct kvr_peer *peer, bool dialed, const char *address, kvr_ns now);
 /* Gives it an accepted connection, instead of the one that it may have. */
 void kvr_peer_attach(struct kvr_peer *peer, struct kvr_channel *channel);
+/* Keeps the HELLO of an accepted one in `met`, if there is memory. */
+void kvr_peer_keep_hello(struct kvr_peer *peer, const struct kvr_msg_hello *hello);
+/* A peer that dialed is up when it has shown that it hears us: until then it may not have made way
+ * for our rails, and may be a stranger that only talks. */
+void kvr_peer_up_when_confirmed(struct kvr_peer *peer, kvr_ns now);
 /* Its next wake may have come nearer. */
 void kvr_peer_arm(struct kvr_peer *peer, kvr_ns now);
 
