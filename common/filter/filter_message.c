@@ -30,8 +30,8 @@ const char *kvr_filter_refusal_text(uint64_t refusal)
         [KVR_FILTER_REFUSAL_MALFORMED] = "it cannot decode what this agent says",
         [KVR_FILTER_REFUSAL_USER] = "this agent's user is not among its --user",
         [KVR_FILTER_REFUSAL_FULL] = "it has all the agents that it takes",
-        [KVR_FILTER_REFUSAL_LISTENER] = "it finds no socket of this agent's user at the port: do "
-                                        "both run in one network namespace?",
+        [KVR_FILTER_REFUSAL_LISTENER] = ("it finds no socket of this agent's user at the port: do "
+                                         "both run in one network namespace?"),
         [KVR_FILTER_REFUSAL_RANGE] = "the agent's --rail-ports are not within the filter's",
         [KVR_FILTER_REFUSAL_LIMIT] = "more ports or peers than one agent may have there",
         [KVR_FILTER_REFUSAL_TAKEN] = "another agent has named that port",
