@@ -49,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool there[3] = {true, true, true};
     uint8_t again[KVR_FILTER_MESSAGE_BYTES];
 
-    memset(&book, 0, sizeof(book));
+    for (uint32_t i = 0; i < FILTER_AGENTS_MAX; i++)
+        book.agents[i].used = false; /* all else of one is set when it attaches */
     held.count = 0;
     book.sink.change = on_change;
     book.first = 9500;
