@@ -38,6 +38,7 @@ late() {
         set -- "$1" $row
         table=$1 module=$2 oldest=$3
         shift 3
+        row=" $* "
         for name in "$@"; do
             ! grep -qx "$name" "$work/names" || echo "the sources have $name, which $module $oldest lacks"
         done
@@ -46,6 +47,7 @@ late() {
         [ -n "$list" ] || continue
         since "$list" | while read -r name version; do
             echo "$module $name" >>"$work/looked_at"
+            case $row in *" +$name "*) continue ;; esac
             dpkg --compare-versions "$version" le "$oldest" ||
                 echo "$name is taken, which came with $module $version; $oldest is to be enough"
         done

@@ -1,0 +1,69 @@
+/* TLS on the control channel fed with bytes, at the server's or the client's side: no crash, no
+ * endless loop, no plaintext without a handshake. The first byte chooses the side, the second how
+ * long the pieces are. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/certificates.h"
+#include "tls/tls_stream.h"
+
+static struct kvr_credentials *credentials[2]; /* the client's, the server's */
+
+static void prepare(void)
+{
+    static const char *const uris[] = {"kvrail://f/decode/d", "kvrail://f/prefill/p"};
+    static const char *const names[] = {"decode", "prefill"};
+    char folder[] = "/tmp/kvrail-fuzz.XXXXXX";
+    struct authority ca;
+    char command[64];
+
+    if (mkdtemp(folder) == NULL)
+        abort();
+    authority_make(&ca, folder, "ca");
+    for (int i = 0; i < 2; i++) {
+        struct kvr_tls_config config = certificates_config(folder, names[i], "ca", NULL);
+
+        certificate_make(&ca, names[i], &(struct certificate_shape){.uri = uris[i]});
+        if (kvr_credentials_open(&config, &credentials[i], NULL) != KVR_OK)
+            abort();
+    }
+    authority_done(&ca);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    if (system(command) != 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct kvr_tls_stream_options options = {.roles = UINT32_MAX};
+    struct kvr_tls_stream *stream;
+    kvr_status status = KVR_AGAIN;
+    size_t step, waiting;
+
+    if (size < 2)
+        return 0;
+    if (credentials[0] == NULL)
+        prepare();
+    options.server = data[0] & 1;
+    options.credentials = credentials[options.server];
+    step = 1 + data[1] * (size_t)data[1];
+    if (kvr_tls_stream_open(&options, &stream, NULL) != KVR_OK)
+        abort();
+    (void)!kvr_tls_stream_handshake(stream, NULL);
+    for (size_t at = 2; at < size && status == KVR_AGAIN; at += step) {
+        kvr_tls_stream_feed(stream, data + at, size - at < step ? size - at : step);
+        status = kvr_tls_stream_handshake(stream, NULL);
+        (void)kvr_tls_stream_output(stream, &waiting);
+        assert(waiting <= KVR_TLS_OUTPUT_BYTES);
+        kvr_tls_stream_sent(stream, waiting);
+    }
+    /* Bytes alone, without keys, never finish a handshake. */
+    assert(status != KVR_OK && kvr_tls_stream_peer(stream) == NULL);
+    kvr_tls_stream_close(stream);
+    return 0;
+}
