@@ -66,6 +66,7 @@ static void on_second(uv_timer_t *timer)
     agent_orders_take(agent);
     agent_regions_broken(agent);
     agent_filter_tick(agent, now);
+    agent_tls_second(agent);
     agent_facts_tell(agent);
     kvr_log_tick();
 }
@@ -77,6 +78,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGHUP) {
         kvr_options_hang_up(agent->launch->command, agent->launch->argc, agent->launch->argv,
                             agent->config, sizeof(*agent->config));
+        agent_tls_hang_up(agent);
         return;
     }
     agent_drain_on_signal(agent, number);
@@ -175,6 +177,7 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
 static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     KVR_TRY(agent_checks(agent->config, error));
+    KVR_TRY(agent_tls_open(agent, error));
     KVR_TRY(agent_lifeline_open(agent, error));
     KVR_TRY(agent_run_dir_open(agent, error));
     if (agent->config->stamps[0] != '\0')
@@ -234,8 +237,6 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
                                   "which peers and the scheduler can show");
     if (kvr_tls_check(&config->tls, &error) != KVR_OK)
         return kvr_options_refuse(launch->command, "%s", error.detail);
-    if (kvr_tls_given(&config->tls))
-        return kvr_options_refuse(launch->command, "--tls-certificate: agents cannot use it yet");
     agent = calloc(1, sizeof(*agent));
     if (agent == NULL)
         return 1;
@@ -271,6 +272,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     agent_stages_close(agent);
     agent_rails_close(agent);
     agent_revocation_close(agent);
+    agent_tls_close(agent);
     kvr_stamps_close(agent->stamps);
     if (agent->memory_block != NULL) {
         KVR_UNPOISON(agent->memory_block,

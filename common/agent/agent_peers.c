@@ -95,6 +95,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
 
     agent->peers_up++;
     agent_filter_peer_up(agent, peer, hello);
+    agent->counters[KVR_COUNTER_TLS_SESSIONS] += agent->credentials != NULL;
     agent_warmth_up(agent, now, peer);
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
@@ -143,6 +144,11 @@ static void on_writable(void *self, kvr_ns now, uint32_t peer)
     struct kvr_agent *agent = self;
 
     agent->machine.peer_writable(agent->machine.self, now, peer);
+}
+
+static void on_refused(void *self, kvr_tls_refusal refusal)
+{
+    agent_tls_refused(self, refusal);
 }
 
 static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status status,
@@ -216,7 +222,10 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
                   .message = on_message,
                   .lost = on_lost,
                   .writable = on_writable,
+                  .refused = on_refused,
                   .turned_away = on_turned_away},
+        .credentials = agent->credentials,
+        .roles = agent_tls_roles(agent),
         .beat_ms = (uint32_t)(kvr_agent_time(agent->config, agent->config->heartbeat) / KVR_MS),
     };
     kvr_status status = kvr_peers_open(&agent->loop, &options, &agent->peers, error);

@@ -102,6 +102,7 @@ struct kvr_agent {
     struct agent_filter filter;
     struct kvr_engine_port *port;
     struct kvr_peers *peers;
+    struct kvr_credentials *credentials; /* NULL: no TLS */
     struct kvr_reporter *reporter;
     struct {
         uint64_t said; /* writes that no transfer expects, which the log has */
@@ -233,6 +234,13 @@ kvr_status agent_stages_host(struct kvr_agent *agent, const struct kvr_region *r
                              struct kvr_error *error);
 void agent_region_release(struct kvr_agent *agent, struct kvr_region *region); /* NULL is fine */
 void agent_stages_close(struct kvr_agent *agent); /* threads have ended, regions are gone */
+/* agent_tls.c */
+kvr_status agent_tls_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_tls_close(struct kvr_agent *agent);           /* the loop has ended */
+uint32_t agent_tls_roles(const struct kvr_agent *agent); /* of certificates of peers, a bit each */
+void agent_tls_second(struct kvr_agent *agent);          /* once a second */
+void agent_tls_hang_up(struct kvr_agent *agent);         /* SIGHUP */
+void agent_tls_refused(struct kvr_agent *agent, kvr_tls_refusal refusal);
 /* agent_peers.c */
 kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);

@@ -66,7 +66,26 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_QUOTA_MEMORY, "quota_memory_refused", "Regions beyond an engine's quota.")       \
     X(KVR_COUNTER_MEMORY_FAULTS, "memory_faults", "Pages of engines that were gone when touched.") \
     X(KVR_COUNTER_ANSWERS_REFUSED, "scheduler_answers_refused",                                    \
-      "Answers to reports that acknowledged events that were never made.")
+      "Answers to reports that acknowledged events that were never made.")                         \
+    X(KVR_COUNTER_TLS_SESSIONS, "tls_sessions", "Sessions with peers over TLS.")                   \
+    X(KVR_COUNTER_TLS_NO_CERTIFICATE, "tls_no_certificate", "Refused: no certificate.")            \
+    X(KVR_COUNTER_TLS_UNKNOWN_CA, "tls_unknown_ca", "Refused: a certificate of another CA.")       \
+    X(KVR_COUNTER_TLS_EXPIRED, "tls_expired", "Refused: certificate expired or not yet valid.")    \
+    X(KVR_COUNTER_TLS_REVOKED, "tls_revoked", "Refused: a revoked certificate.")                   \
+    X(KVR_COUNTER_TLS_PURPOSE, "tls_purpose", "Refused: certificate for another purpose.")         \
+    X(KVR_COUNTER_TLS_NO_IDENTITY, "tls_no_identity", "Refused: certificate names no program.")    \
+    X(KVR_COUNTER_TLS_FLEET, "tls_fleet", "Refused: certificate of another fleet.")                \
+    X(KVR_COUNTER_TLS_ROLE, "tls_role", "Refused: certificate with the wrong role.")               \
+    X(KVR_COUNTER_TLS_NAME, "tls_name", "Refused: another name than in the certificate.")          \
+    X(KVR_COUNTER_TLS_PROTOCOL, "tls_protocol", "Refused: no TLS 1.3, or malformed.")              \
+    X(KVR_COUNTER_TLS_PLAIN, "tls_plain", "Refused: one side has no TLS.")                         \
+    X(KVR_COUNTER_TLS_CUT, "tls_cut", "TLS handshakes that were not finished.")                    \
+    X(KVR_COUNTER_TLS_FLOOD, "tls_flood", "Ended: too many messages about keys or tickets.")       \
+    X(KVR_COUNTER_TLS_BY_PEER, "tls_by_peer", "Peers that refused this agent's certificate.")      \
+    X(KVR_COUNTER_TLS_RELOADS, "tls_reloads", "Certificates read anew.")                           \
+    X(KVR_COUNTER_TLS_BAD_RELOADS, "tls_bad_reloads", "Changed certificates that cannot be used.") \
+    X(KVR_COUNTER_TLS_EXPIRY, "tls_certificate_expiry_seconds",                                    \
+      "When the agent's certificate ends, in seconds of 1970.")
 
 typedef enum kvr_counter { KVR_COUNTER_LIST(KVR_SYMBOL) KVR_COUNTER_END } kvr_counter;
 

@@ -1,7 +1,7 @@
 /* A connection: connecting, reading frames, a ring of bytes to write, and three ways to end.
  *
- * The bytes of the connection pass through two places only, read_some and flush: that is where TLS
- * will be put between them and the socket. */
+ * With TLS (channel_tls.c) what is read is decrypted before it reaches the parser, and what leaves
+ * the ring is encrypted into the output of the TLS session. KVR_AGAIN depends on the ring alone. */
 #include "wire/channel.h"
 
 #include <assert.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 
 #include "wire/channel_parts.h"
 
@@ -17,6 +18,7 @@
 
 static void on_timer(uv_timer_t *timer);
 static void write_now(struct kvr_channel *channel);
+static void shut_down_when_empty(struct kvr_channel *channel);
 
 /* ---- life ---- */
 
@@ -33,6 +35,7 @@ struct kvr_channel *kvr_channel_new(uv_loop_t *loop, const struct kvr_channel_op
     }
     channel->state = KVR_CHANNEL_CONNECTING;
     channel->options = *options;
+    channel->refusal = KVR_TLS_REFUSAL_END;
     channel->ring = channel->memory;
     kvr_frame_parser_init(&channel->parser, channel->memory + KVR_CHANNEL_QUEUE_BYTES);
     uv_tcp_init(loop, &channel->tcp);
@@ -47,6 +50,7 @@ static void let_go(struct kvr_channel *channel)
 {
     if (--channel->holds > 0)
         return;
+    kvr_tls_stream_close(channel->tls);
     free(channel->memory);
     free(channel);
 }
@@ -105,6 +109,8 @@ static void on_timer(uv_timer_t *timer)
 
     if (channel->broken != 0)
         kvr_channel_fail(channel, KVR_SYSTEM, "cannot write: %s", uv_strerror(channel->broken));
+    else if (channel->state == KVR_CHANNEL_SECURING)
+        kvr_channel_handshake_cut(channel, "it did not finish the TLS handshake in time");
     else
         kvr_channel_fail(channel, KVR_TIMED_OUT, "it sent no HELLO in time");
 }
@@ -113,12 +119,18 @@ static void on_timer(uv_timer_t *timer)
 
 static void flush(struct kvr_channel *channel);
 
-static void shut_down_when_empty(struct kvr_channel *channel);
-
-static void written(struct kvr_channel *channel, size_t bytes)
+void kvr_channel_took(struct kvr_channel *channel, size_t bytes)
 {
     channel->ring_first = (channel->ring_first + bytes) % KVR_CHANNEL_QUEUE_BYTES;
     channel->ring_used -= bytes;
+}
+
+static void written(struct kvr_channel *channel, size_t bytes)
+{
+    if (channel->tls != NULL)
+        kvr_tls_stream_sent(channel->tls, bytes);
+    else
+        kvr_channel_took(channel, bytes);
 }
 
 /* The ring has room again, or nothing. */
@@ -138,8 +150,8 @@ static void on_written(uv_write_t *request, int result)
 {
     struct kvr_channel *channel = request->data;
 
-    written(channel, channel->ring_flying);
-    channel->ring_flying = 0;
+    written(channel, channel->flying);
+    channel->flying = 0;
     if (channel->state != KVR_CHANNEL_CLOSED && result < 0)
         kvr_channel_fail(channel, KVR_SYSTEM, "cannot write: %s", uv_strerror(result));
     if (channel->state != KVR_CHANNEL_CLOSED) {
@@ -149,28 +161,39 @@ static void on_written(uv_write_t *request, int result)
     let_go(channel);
 }
 
-/* What is queued, in one piece or two. Returns how many. */
-static unsigned queued(struct kvr_channel *channel, uv_buf_t ret_buffers[2])
+/* The bytes that go to the socket next, in one piece or two. Returns how many; 0: nothing. */
+static unsigned outgoing(struct kvr_channel *channel, uv_buf_t ret_buffers[2], size_t *ret_bytes)
 {
     size_t first = channel->ring_first, used = channel->ring_used;
     size_t until_end = KVR_CHANNEL_QUEUE_BYTES - first;
     unsigned count = used > until_end ? 2 : 1;
 
+    if (channel->tls != NULL) {
+        const uint8_t *output = kvr_channel_encrypt(channel, ret_bytes);
+
+        ret_buffers[0] = uv_buf_init((char *)(uintptr_t)output, (unsigned)*ret_bytes);
+        return *ret_bytes > 0;
+    }
     ret_buffers[0] =
         uv_buf_init((char *)channel->ring + first, (unsigned)(count == 2 ? until_end : used));
     ret_buffers[1] =
         uv_buf_init((char *)channel->ring, (unsigned)(count == 2 ? used - until_end : 0));
-    return count;
+    *ret_bytes = used;
+    return used > 0 ? count : 0;
 }
 
 /* One write is in flight at a time; it carries all that was queued when it began. */
 static void flush(struct kvr_channel *channel)
 {
     uv_buf_t buffers[2];
-    unsigned count = queued(channel, buffers);
+    unsigned count;
+    size_t bytes;
     int result;
 
-    if (channel->ring_used == 0 || channel->ring_flying > 0 || channel->broken != 0)
+    if (channel->flying > 0 || channel->broken != 0)
+        return;
+    count = outgoing(channel, buffers, &bytes);
+    if (count == 0)
         return;
     channel->writing.data = channel;
     result = uv_write(&channel->writing, (uv_stream_t *)&channel->tcp, buffers, count, on_written);
@@ -179,7 +202,7 @@ static void flush(struct kvr_channel *channel)
         kvr_channel_start_timer(channel, 0);
         return;
     }
-    channel->ring_flying = channel->ring_used;
+    channel->flying = bytes;
     channel->holds++;
 }
 
@@ -187,14 +210,25 @@ static void flush(struct kvr_channel *channel)
 static void write_now(struct kvr_channel *channel)
 {
     uv_buf_t buffers[2];
-    unsigned count = queued(channel, buffers);
+    size_t bytes;
+    unsigned count;
     int result;
 
-    if (channel->ring_used == 0 || channel->ring_flying > 0 || channel->broken != 0)
+    if (channel->flying > 0 || channel->broken != 0)
         return;
-    result = uv_try_write((uv_stream_t *)&channel->tcp, buffers, count);
-    if (result > 0)
-        written(channel, (size_t)result);
+    while ((count = outgoing(channel, buffers, &bytes)) > 0) {
+        result = uv_try_write((uv_stream_t *)&channel->tcp, buffers, count);
+        if (result > 0)
+            written(channel, (size_t)result);
+        if (result < 0 || (size_t)result < bytes)
+            return;
+    }
+}
+
+void kvr_channel_flush(struct kvr_channel *channel)
+{
+    write_now(channel);
+    flush(channel);
 }
 
 static void on_cork(uv_prepare_t *corking)
@@ -209,7 +243,7 @@ static void on_cork(uv_prepare_t *corking)
     flush(channel);
 }
 
-static void put_bytes(struct kvr_channel *channel, const uint8_t *bytes, size_t count)
+void kvr_channel_put(struct kvr_channel *channel, const uint8_t *bytes, size_t count)
 {
     size_t at = (channel->ring_first + channel->ring_used) % KVR_CHANNEL_QUEUE_BYTES;
     size_t until_end = KVR_CHANNEL_QUEUE_BYTES - at;
@@ -232,7 +266,7 @@ static size_t try_write(struct kvr_channel *channel, uint8_t *header, const uint
     };
     int result;
 
-    if (bytes <= CORKED_BYTES_MAX)
+    if (bytes <= CORKED_BYTES_MAX || channel->tls != NULL)
         return 0;
     write_now(channel);
     if (channel->ring_used > 0)
@@ -256,9 +290,9 @@ kvr_status kvr_channel_send(struct kvr_channel *channel, const uint8_t *frame, s
     kvr_frame_header((uint32_t)bytes, header);
     went = try_write(channel, header, frame, bytes);
     of_header = went < sizeof(header) ? went : sizeof(header);
-    put_bytes(channel, header + of_header, sizeof(header) - of_header);
-    put_bytes(channel, frame + (went - of_header), bytes - (went - of_header));
-    if (channel->ring_used > 0 && channel->ring_flying == 0)
+    kvr_channel_put(channel, header + of_header, sizeof(header) - of_header);
+    kvr_channel_put(channel, frame + (went - of_header), bytes - (went - of_header));
+    if (channel->ring_used > 0 && channel->flying == 0)
         uv_prepare_start(&channel->corking, on_cork);
     return KVR_OK;
 }
@@ -267,18 +301,38 @@ kvr_status kvr_channel_send(struct kvr_channel *channel, const uint8_t *frame, s
 
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
 {
+    static thread_local char ciphertext[65536]; /* used up before the next read */
     struct kvr_channel *channel = handle->data;
     size_t room;
     uint8_t *memory;
 
     (void)suggested;
+    if (channel->tls != NULL) {
+        *ret_buffer = uv_buf_init(ciphertext, sizeof(ciphertext));
+        return;
+    }
     if (channel->state == KVR_CHANNEL_FINISHING)
         channel->parser.taken = channel->parser.filled;
     memory = kvr_frame_parser_room(&channel->parser, &room);
     *ret_buffer = uv_buf_init((char *)memory, (unsigned)room);
 }
 
-static void give_frames(struct kvr_channel *channel)
+static void frame_refuse(struct kvr_channel *channel, size_t bytes)
+{
+    bool is_tls = channel->tls == NULL && channel->parser.taken == 0 &&
+                  channel->parser.buffer[0] == KVR_TLS_FIRST_BYTE;
+
+    if (is_tls) {
+        channel->refusal = KVR_TLS_PLAIN;
+        kvr_channel_fail(channel, KVR_MALFORMED,
+                         "it speaks TLS, and this agent was started with --insecure");
+    } else {
+        kvr_channel_fail(channel, KVR_MALFORMED, "a frame of %zu bytes: at most %u are allowed",
+                         bytes, KVR_FRAME_BYTES_MAX);
+    }
+}
+
+void kvr_channel_give_frames(struct kvr_channel *channel)
 {
     struct kvr_channel_handler *handler = &channel->options.handler;
     const uint8_t *frame;
@@ -292,37 +346,53 @@ static void give_frames(struct kvr_channel *channel)
         handler->frame(handler->self, channel, frame, bytes);
     }
     if (status == KVR_MALFORMED)
-        kvr_channel_fail(channel, KVR_MALFORMED, "a frame of %zu bytes: at most %u are allowed",
-                         bytes, KVR_FRAME_BYTES_MAX);
+        frame_refuse(channel, bytes);
+}
+
+static void read_ended(struct kvr_channel *channel, ssize_t result)
+{
+    if (channel->state == KVR_CHANNEL_SECURING)
+        kvr_channel_handshake_cut(channel, "it ended the connection in the TLS handshake");
+    else if (result == UV_EOF)
+        kvr_channel_fail(channel, KVR_SYSTEM, "the other side closed the connection");
+    else
+        kvr_channel_fail(channel, KVR_SYSTEM, "cannot read: %s", uv_strerror((int)result));
 }
 
 static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct kvr_channel *channel = stream->data;
 
-    (void)buffer;
-    if (count == UV_EOF) {
-        kvr_channel_fail(channel, KVR_SYSTEM, "the other side closed the connection");
-    } else if (count < 0) {
-        kvr_channel_fail(channel, KVR_SYSTEM, "cannot read: %s", uv_strerror((int)count));
+    if (count < 0) {
+        read_ended(channel, count);
+    } else if (count > 0 && channel->tls != NULL) {
+        kvr_channel_decrypt(channel, (const uint8_t *)buffer->base, (size_t)count);
     } else if (count > 0) {
         kvr_frame_parser_filled(&channel->parser, (size_t)count);
-        give_frames(channel);
+        kvr_channel_give_frames(channel);
     }
 }
 
-void kvr_channel_begin(struct kvr_channel *channel)
+void kvr_channel_begin(struct kvr_channel *channel, bool accepted)
 {
     struct kvr_channel_handler *handler = &channel->options.handler;
     unsigned timeout_ms = channel->options.user_timeout_ms;
     uv_os_fd_t fd;
 
-    channel->state = KVR_CHANNEL_UP;
     uv_tcp_nodelay(&channel->tcp, 1);
     if (timeout_ms != 0 && uv_fileno((uv_handle_t *)&channel->tcp, &fd) == 0)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    if (channel->options.credentials != NULL) {
+        channel->state = KVR_CHANNEL_SECURING;
+        kvr_channel_secure(channel, accepted);
+    } else {
+        channel->state = KVR_CHANNEL_UP;
+    }
+    if (channel->state == KVR_CHANNEL_CLOSED)
+        return;
     uv_read_start((uv_stream_t *)&channel->tcp, on_room, read_some);
-    handler->up(handler->self, channel);
+    if (channel->state == KVR_CHANNEL_UP)
+        handler->up(handler->self, channel);
 }
 
 /* ---- connecting ---- */
@@ -334,7 +404,7 @@ static void on_connected(uv_connect_t *request, int result)
     if (channel->state == KVR_CHANNEL_CONNECTING && result < 0)
         kvr_channel_fail(channel, KVR_SYSTEM, "cannot connect: %s", uv_strerror(result));
     else if (channel->state == KVR_CHANNEL_CONNECTING)
-        kvr_channel_begin(channel);
+        kvr_channel_begin(channel, false);
     let_go(channel);
 }
 
@@ -423,12 +493,28 @@ static void on_shut_down(uv_shutdown_t *request, int result)
     let_go(request->data);
 }
 
+/* Nothing waits any more, not even the farewell of TLS. */
+static bool all_sent(struct kvr_channel *channel)
+{
+    size_t waiting = channel->ring_used;
+
+    if (channel->tls == NULL || waiting > 0)
+        return waiting == 0;
+    if (!channel->tls_finished) {
+        channel->tls_finished = true;
+        kvr_tls_stream_finish(channel->tls);
+        kvr_channel_flush(channel);
+    }
+    (void)kvr_tls_stream_output(channel->tls, &waiting);
+    return waiting == 0;
+}
+
 /* Closing at once could make the system throw away what the other side has not read yet: we say
  * that nothing more comes and wait for its end. */
 static void shut_down_when_empty(struct kvr_channel *channel)
 {
-    if (channel->state != KVR_CHANNEL_FINISHING || channel->ring_used > 0 ||
-        channel->shutting.data != NULL)
+    if (channel->state != KVR_CHANNEL_FINISHING || channel->shutting.data != NULL ||
+        !all_sent(channel))
         return;
     channel->shutting.data = channel;
     if (uv_shutdown(&channel->shutting, (uv_stream_t *)&channel->tcp, on_shut_down) == 0)
@@ -437,16 +523,19 @@ static void shut_down_when_empty(struct kvr_channel *channel)
         kvr_channel_close(channel);
 }
 
-void kvr_channel_finish(struct kvr_channel *channel)
+void kvr_channel_wind_up(struct kvr_channel *channel)
 {
-    if (channel->state != KVR_CHANNEL_UP) {
-        if (channel->state != KVR_CHANNEL_FINISHING)
-            kvr_channel_close(channel);
-        return;
-    }
     channel->state = KVR_CHANNEL_FINISHING;
     kvr_channel_start_timer(channel, KVR_CHANNEL_FINISH_MS);
     shut_down_when_empty(channel);
+}
+
+void kvr_channel_finish(struct kvr_channel *channel)
+{
+    if (channel->state == KVR_CHANNEL_UP)
+        kvr_channel_wind_up(channel);
+    else if (channel->state != KVR_CHANNEL_FINISHING)
+        kvr_channel_close(channel);
 }
 
 /* ---- the rest ---- */

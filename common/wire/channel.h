@@ -1,5 +1,6 @@
-/* Connections of the control channel: TCP on a libuv loop, cut into frames. The only file of the
- * control channel that knows sockets; TLS will come behind it. Loop thread only.
+/* Connections of the control channel: TCP on a libuv loop, with TLS 1.3 on it (tls/tls_stream.h)
+ * unless the options have no credentials, cut into frames. The only files of the control channel
+ * that know sockets. Loop thread only.
  *
  * A channel is made by kvr_channel_dial or by a listener, and ends in exactly one closed()
  * callback, after which it is gone, or by kvr_channel_close/finish, after which no callback comes.
@@ -14,6 +15,7 @@
 #include <uv.h>
 
 #include "base/address.h"
+#include "tls/credentials.h"
 #include "wire/frame.h"
 
 #define KVR_CHANNEL_QUEUE_BYTES (KVR_FRAME_BYTES_MAX + 65536u)
@@ -26,10 +28,12 @@ struct kvr_listener;
 
 struct kvr_channel_handler {
     void *self;
-    void (*up)(void *self, struct kvr_channel *channel); /* dialed or accepted: it can be used */
+    /* Dialed or accepted, and the TLS handshake is done: it can be used. */
+    void (*up)(void *self, struct kvr_channel *channel);
     void (*frame)(void *self, struct kvr_channel *channel, const uint8_t *frame, size_t bytes);
     void (*writable)(void *self, struct kvr_channel *channel); /* after KVR_AGAIN */
-    /* KVR_MALFORMED (a frame too large), KVR_TIMED_OUT (said nothing), else KVR_SYSTEM. */
+    /* KVR_MALFORMED (a frame too large), KVR_TIMED_OUT (said nothing), KVR_REFUSED (by TLS, see
+     * kvr_channel_refusal), else KVR_SYSTEM. */
     void (*closed)(void *self, struct kvr_channel *channel, kvr_status status, const char *detail);
 };
 
@@ -39,6 +43,8 @@ struct kvr_channel_options {
     uint32_t user_timeout_ms;
     uint32_t young_ms; /* 0: KVR_CHANNEL_YOUNG_MS */
     uint32_t attempt;  /* of a name with several addresses the one to try, modulo their number */
+    struct kvr_credentials *credentials; /* borrowed until the last channel is gone; NULL: no TLS */
+    uint32_t roles; /* with TLS, those that the other side may have, bits 1 << role */
 };
 
 /* Listens on "host:port" ("0.0.0.0:7700", "[::]:0"; numeric; port 0: any free one). */
@@ -69,6 +75,16 @@ void kvr_channel_finish(struct kvr_channel *channel);
 
 const char *
 kvr_channel_name(const struct kvr_channel *channel); /* the other end, "10.0.0.7:4242" */
+/* The identity that the other side has proven; NULL: without TLS, or not yet. */
+const struct kvr_identity *kvr_channel_peer(const struct kvr_channel *channel);
+/* Judges its certificate once more, by the newest CA and lists. KVR_TLS_REFUSAL_END: it is fine, or
+ * there is no TLS. */
+KVR_MUST_CHECK kvr_tls_refusal kvr_channel_check(const struct kvr_channel *channel,
+                                                 struct kvr_error *error);
+/* When its certificate ends, in seconds of 1970; INT64_MAX without TLS. */
+int64_t kvr_channel_peer_expiry(const struct kvr_channel *channel);
+/* In closed(): why TLS ended it; KVR_TLS_REFUSAL_END: that was not the reason. */
+kvr_tls_refusal kvr_channel_refusal(const struct kvr_channel *channel);
 void kvr_channel_set_owner(struct kvr_channel *channel, void *owner); /* NULL at first */
 void *kvr_channel_owner(const struct kvr_channel *channel);
 

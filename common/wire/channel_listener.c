@@ -114,12 +114,15 @@ static void on_connection(uv_stream_t *stream, int result)
         return;
     }
     name_it(channel);
+    if (listener->young_count >= KVR_CHANNEL_YOUNG_MAX &&
+        listener->oldest->state == KVR_CHANNEL_SECURING)
+        listener->oldest->refusal = KVR_TLS_CUT;
     if (listener->young_count >= KVR_CHANNEL_YOUNG_MAX)
         kvr_channel_fail(listener->oldest, KVR_TIMED_OUT,
                          "more than %d connections have sent no HELLO yet", KVR_CHANNEL_YOUNG_MAX);
     remember(listener, channel);
     kvr_channel_start_timer(channel, young_ms != 0 ? young_ms : KVR_CHANNEL_YOUNG_MS);
-    kvr_channel_begin(channel);
+    kvr_channel_begin(channel, true);
 }
 
 /* ---- opening and closing ---- */

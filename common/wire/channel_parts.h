@@ -2,11 +2,13 @@
 #ifndef KVR_WIRE_CHANNEL_PARTS_H
 #define KVR_WIRE_CHANNEL_PARTS_H
 
+#include "tls/tls_stream.h"
 #include "wire/channel.h"
 
 typedef enum kvr_channel_state {
     KVR_CHANNEL_RESOLVING,
     KVR_CHANNEL_CONNECTING,
+    KVR_CHANNEL_SECURING, /* the TLS handshake is under way */
     KVR_CHANNEL_UP,
     KVR_CHANNEL_FINISHING, /* the queue still goes out; incoming bytes are dropped */
     KVR_CHANNEL_CLOSED,    /* no more callbacks; the memory goes when libuv lets go of it */
@@ -30,8 +32,14 @@ struct kvr_channel {
     struct kvr_listener *listener; /* of a young one, else NULL */
     struct kvr_channel *younger, *older;
 
-    uint8_t *ring; /* bytes to write; KVR_CHANNEL_QUEUE_BYTES */
-    size_t ring_first, ring_used, ring_flying;
+    uint8_t *ring; /* frames to write; KVR_CHANNEL_QUEUE_BYTES */
+    size_t ring_first, ring_used;
+    size_t flying; /* bytes that libuv is writing: of the ring, or of TLS's output */
+
+    struct kvr_tls_stream *tls; /* NULL: plain */
+    bool tls_begun;             /* the first byte has come */
+    bool tls_finished;          /* the other side gets to know that no more comes */
+    kvr_tls_refusal refusal;
     bool starved; /* send said KVR_AGAIN */
     struct kvr_frame_parser parser;
     uint8_t *memory; /* of the ring and the parser */
@@ -39,12 +47,32 @@ struct kvr_channel {
 
 /* NULL: no memory. */
 struct kvr_channel *kvr_channel_new(uv_loop_t *loop, const struct kvr_channel_options *options);
-/* The connection is there: begins to read, calls up(). */
-void kvr_channel_begin(struct kvr_channel *channel);
+/* The connection is there, accepted or dialed: begins to read; calls up() at once, or after the TLS
+ * handshake. */
+void kvr_channel_begin(struct kvr_channel *channel, bool accepted);
 /* Closes and calls closed(); only from the loop. */
 void kvr_channel_fail(struct kvr_channel *channel, kvr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void kvr_channel_start_timer(struct kvr_channel *channel, uint64_t ms);
+
+/* Sends what can be sent at once, and has libuv write the rest. */
+void kvr_channel_flush(struct kvr_channel *channel);
+/* The queue still goes out, then the connection ends. No callback comes any more. */
+void kvr_channel_wind_up(struct kvr_channel *channel);
+void kvr_channel_put(struct kvr_channel *channel, const uint8_t *bytes, size_t count);
+/* Of the ring: count bytes have left it. */
+void kvr_channel_took(struct kvr_channel *channel, size_t count);
+/* Hands whole frames to the owner. */
+void kvr_channel_give_frames(struct kvr_channel *channel);
+
+/* channel_tls.c */
+void kvr_channel_secure(struct kvr_channel *channel, bool accepted); /* the handshake begins */
+/* Ciphertext that came; `bytes` is borrowed for the call. */
+void kvr_channel_decrypt(struct kvr_channel *channel, const uint8_t *bytes, size_t count);
+/* Takes from the ring what the output has room for. Returns the ciphertext to send. */
+const uint8_t *kvr_channel_encrypt(struct kvr_channel *channel, size_t *ret_bytes);
+/* The connection ended, or nothing came in time, before the handshake was done. */
+void kvr_channel_handshake_cut(struct kvr_channel *channel, const char *how);
 
 void kvr_listener_forget(struct kvr_channel *channel);
 

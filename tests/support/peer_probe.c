@@ -104,7 +104,7 @@ void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t 
 
     prepare();
     options = (struct kvr_peers_options){
-        .owner = {probe, on_hello, on_meet, on_up, on_message, on_lost, on_writable,
+        .owner = {probe, on_hello, on_meet, on_up, on_message, on_lost, on_writable, NULL,
                   on_turned_away},
         .beat_ms = beat_ms,
         .queue_bytes = 2u << 20,

@@ -103,7 +103,11 @@ static void session_begun(void *self, kvr_ns now, const struct kvr_msg_hello *he
 {
     struct kvr_peer *peer = self;
     struct kvr_peers_owner *owner = &peer->peers->options.owner;
+    struct kvr_error error;
 
+    if (kvr_peers_name_check(peer->peers, peer->channel, hello, &error) != KVR_OK)
+        return kvr_session_end(peer->session, now, KVR_REFUSED, error.detail);
+    kvr_peer_prove(peer);
     peer->boot = hello->boot;
     memcpy(peer->agent, hello->agent, sizeof(peer->agent));
     memcpy(peer->host, hello->host, sizeof(peer->host));
@@ -139,7 +143,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     char sentence[KVR_DETAIL_BYTES];
 
     if (status == KVR_PEER_LOST && !connected && peer->why[0] != '\0')
-        snprintf(sentence, sizeof(sentence), "%.80s: %.80s; the last connection: %.50s",
+        snprintf(sentence, sizeof(sentence), "%.60s: %.44s; the last connection: %.110s",
                  peer->address, detail, peer->why);
     else
         snprintf(sentence, sizeof(sentence), "%.80s: %.150s", peer->address, detail);
@@ -296,6 +300,7 @@ kvr_status kvr_peer_start(struct kvr_peer *peer, bool dialed, const char *addres
     peer->dialed_at = peer->redial_at = peer->begun_at = now;
     peer->from = 0;
     peer->boot = 0;
+    peer->proven = false;
     peer->agent[0] = peer->host[0] = peer->why[0] = '\0';
     if (address != peer->address)
         snprintf(peer->address, sizeof(peer->address), "%s", address);
@@ -337,6 +342,11 @@ static void channel_up(void *self, struct kvr_channel *channel)
     if (peer == NULL)
         return; /* accepted: it must say HELLO first */
     peer->channel_up = true;
+    if (peer->boot != 0 && !kvr_peer_is(peer, channel)) {
+        kvr_peers_refused(peer->peers, KVR_TLS_NAME);
+        return kvr_session_end(peer->session, now, KVR_PEER_RESTARTED,
+                               "another agent answers there now");
+    }
     kvr_session_connected(peer->session, now);
     kvr_peer_arm(peer, now);
 }
@@ -377,6 +387,17 @@ static void redial_later(struct kvr_peer *peer, kvr_ns now)
         peer->backoff_ms * 2 < BACKOFF_MS_MAX ? peer->backoff_ms * 2 : BACKOFF_MS_MAX;
 }
 
+void kvr_peer_cut(struct kvr_peer *peer, const char *why)
+{
+    kvr_ns now = kvr_clock_now();
+
+    detach(peer, false);
+    snprintf(peer->why, sizeof(peer->why), "%s", why);
+    kvr_session_disconnected(peer->session, now);
+    redial_later(peer, now);
+    kvr_peer_arm(peer, now);
+}
+
 static void channel_closed(void *self, struct kvr_channel *channel, kvr_status status,
                            const char *detail)
 {
@@ -385,6 +406,7 @@ static void channel_closed(void *self, struct kvr_channel *channel, kvr_status s
     struct kvr_peer *peer = kvr_channel_owner(channel);
     kvr_ns now = kvr_clock_now();
 
+    kvr_peers_refused(peers, kvr_channel_refusal(channel));
     if (peer == NULL) {
         if (owner->turned_away != NULL)
             owner->turned_away(owner->self, now, kvr_channel_name(channel), status, detail);
@@ -407,6 +429,8 @@ static struct kvr_channel_options channel_options(struct kvr_peers *peers, uint3
         .handler = {peers, channel_up, channel_frame, channel_writable, channel_closed},
         .user_timeout_ms = peers->options.beat_ms * KVR_BEATS_MAX,
         .attempt = attempt,
+        .credentials = peers->options.credentials,
+        .roles = peers->options.roles,
     };
 }
 
@@ -551,11 +575,6 @@ kvr_status kvr_peers_listen(struct kvr_peers *peers, const char *address, struct
     return kvr_listener_open(peers->loop, address, &options, &peers->listener, error);
 }
 
-uint16_t kvr_peers_port(const struct kvr_peers *peers)
-{
-    return peers->listener != NULL ? kvr_listener_port(peers->listener) : 0;
-}
-
 kvr_status kvr_peers_send(struct kvr_peers *peers, uint32_t peer, const struct kvr_message *message)
 {
     if (peer >= peers->used || !peers->table[peer].live)
@@ -574,22 +593,4 @@ void kvr_peers_end(struct kvr_peers *peers, uint32_t index, kvr_status status, c
     peer->end_status = status;
     snprintf(peer->end_detail, sizeof(peer->end_detail), "%s", detail);
     kvr_peer_arm(peer, kvr_clock_now());
-}
-
-bool kvr_peers_info(const struct kvr_peers *peers, uint32_t index, struct kvr_peer_info *ret_info)
-{
-    const struct kvr_peer *peer;
-
-    if (index >= peers->used)
-        return false;
-    peer = &peers->table[index];
-    *ret_info = (struct kvr_peer_info){
-        .live = peer->live,
-        .connected = peer->live && kvr_session_connected_now(peer->session),
-        .session = peer->live ? kvr_session_number(peer->session) : 0,
-        .boot = peer->boot,
-        .agent = peer->agent,
-        .address = peer->address,
-    };
-    return true;
 }

@@ -1,6 +1,9 @@
 /* The agents that this agent talks to: a session and its connection each, named by an index
  * 0 … KVR_PEERS_MAX - 1. Loop thread only.
  *
+ * With credentials a session belongs to the identity in the peer's certificate: only a connection
+ * of the same one resumes or supersedes it, and the name in HELLO and WELCOME must be it.
+ *
  * The decode-agent dials: kvr_peers_dial on first need, and again after lost. The prefill-agent
  * listens; a connection with a good HELLO gets an index. An index belongs to one peer from dial or
  * up() until lost(); a later session may have the same index (a redialed address always has), and
@@ -14,6 +17,7 @@
 
 #include <uv.h>
 
+#include "tls/credentials.h"
 #include "wire/message.h"
 
 struct kvr_peers;
@@ -36,6 +40,9 @@ struct kvr_peers_owner {
     void (*lost)(void *self, kvr_ns now, uint32_t peer, kvr_status status, const char *detail);
     /* After kvr_peers_send said KVR_AGAIN: half of the queue is free again. */
     void (*writable)(void *self, kvr_ns now, uint32_t peer);
+    /* May be NULL: certificates kept a connection from being used, for this reason; for a counter.
+     * turned_away() or the sentence of lost() says it to people. */
+    void (*refused)(void *self, kvr_tls_refusal refusal);
     /* May be NULL: a connection was turned away before it became a peer; for the log. KVR_AGAIN:
      * too many sessions begin (hello_limit.h). It was closed without a word, so that an agent dials
      * again. */
@@ -45,9 +52,11 @@ struct kvr_peers_owner {
 
 struct kvr_peers_options {
     struct kvr_peers_owner owner;
-    uint32_t beat_ms;     /* 0: KVR_PEERS_BEAT_MS */
-    uint32_t queue_bytes; /* resend buffer of each peer; 0: KVR_PEERS_QUEUE_BYTES */
-    uint32_t queue_count; /* messages in it; 0: KVR_PEERS_QUEUE_COUNT */
+    uint32_t beat_ms;                    /* 0: KVR_PEERS_BEAT_MS */
+    uint32_t queue_bytes;                /* resend buffer of each peer; 0: KVR_PEERS_QUEUE_BYTES */
+    uint32_t queue_count;                /* messages in it; 0: KVR_PEERS_QUEUE_COUNT */
+    struct kvr_credentials *credentials; /* borrowed; NULL: no TLS, and any name is believed */
+    uint32_t roles;                      /* that certificates of peers may have, bits 1 << role */
 };
 #define KVR_PEERS_BEAT_MS     1000
 #define KVR_PEERS_QUEUE_BYTES (8u << 20)
@@ -84,6 +93,13 @@ KVR_MUST_CHECK kvr_status kvr_peers_send(struct kvr_peers *peers, uint32_t peer,
 
 /* Ends a session on our own wish, telling the peer why; lost() follows from the loop. */
 void kvr_peers_end(struct kvr_peers *peers, uint32_t peer, kvr_status status, const char *detail);
+
+/* The CA or its revocation lists have changed: judges the certificate of every peer that is
+ * connected, and ends the sessions of those that are no longer believed. */
+void kvr_peers_judge(struct kvr_peers *peers);
+/* now: seconds of 1970. Closes connections of peers with a certificate that has ended: the next
+ * connection, with a new certificate, carries the session on. Once a second. */
+void kvr_peers_expire(struct kvr_peers *peers, int64_t now);
 
 /* For pages and logs. */
 struct kvr_peer_info {

@@ -8,6 +8,11 @@
 #include "base/entropy.h"
 #include "wire/compat.h"
 
+uint16_t kvr_peers_port(const struct kvr_peers *peers)
+{
+    return peers->listener != NULL ? kvr_listener_port(peers->listener) : 0;
+}
+
 static void turn_away(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
                       kvr_status status, const char *detail)
 {
@@ -60,13 +65,14 @@ static void deny_session(struct kvr_peers *peers, struct kvr_channel *channel)
 }
 
 /* The session that a HELLO names; or, when it names none, a session of the same boot that lost its
- * WELCOME with the connection. */
-static struct kvr_peer *resumed_by(struct kvr_peers *peers, const struct kvr_msg_hello *hello)
+ * WELCOME with the connection. Of the same identity alone. */
+static struct kvr_peer *resumed_by(struct kvr_peers *peers, const struct kvr_channel *channel,
+                                   const struct kvr_msg_hello *hello)
 {
     for (uint32_t i = 0; i < peers->used; i++) {
         struct kvr_peer *peer = &peers->table[i];
 
-        if (!peer->live || peer->dialed || peer->boot != hello->boot)
+        if (!peer->live || peer->dialed || peer->boot != hello->boot || !kvr_peer_is(peer, channel))
             continue;
         if (hello->session != 0 && kvr_session_number(peer->session) == hello->session)
             return peer;
@@ -79,13 +85,15 @@ static struct kvr_peer *resumed_by(struct kvr_peers *peers, const struct kvr_msg
 /* A new boot ends the sessions of the old one soon. But a name proves nothing: while the older
  * one's connection is up, it is only marked, and after that it has the time to dial again and
  * resume. */
-static void supersede(struct kvr_peers *peers, kvr_ns now, const struct kvr_msg_hello *hello)
+static void supersede(struct kvr_peers *peers, const struct kvr_channel *channel, kvr_ns now,
+                      const struct kvr_msg_hello *hello)
 {
     for (uint32_t i = 0; i < peers->used; i++) {
         struct kvr_peer *peer = &peers->table[i];
 
         if (!peer->live || peer->dialed || peer->boot == hello->boot ||
-            strcmp(peer->agent, hello->agent) != 0 || strcmp(peer->host, hello->host) != 0)
+            !kvr_peer_is(peer, channel) || strcmp(peer->agent, hello->agent) != 0 ||
+            strcmp(peer->host, hello->host) != 0)
             continue;
         peer->superseded = true;
         if (peer->channel != NULL)
@@ -111,7 +119,7 @@ static void welcome(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns
     status = kvr_hello_check(&own, hello, &version, &error);
     if (status != KVR_OK)
         return turn_away(peers, channel, now, status, error.detail);
-    supersede(peers, now, hello);
+    supersede(peers, channel, now, hello);
     if (peers->closing)
         return;
     peer = kvr_peer_free(peers, now, from);
@@ -134,11 +142,14 @@ static void welcome(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns
 static void take_hello(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
                        const struct kvr_msg_hello *hello)
 {
-    struct kvr_peer *peer = resumed_by(peers, hello);
+    struct kvr_peer *peer = resumed_by(peers, channel, hello);
     uint64_t from = hello_host_of(kvr_channel_name(channel));
+    struct kvr_error error;
 
     if (peer == NULL && !hello_limit_take(&peers->hellos, now, from))
         return put_off(peers, channel, now);
+    if (kvr_peers_name_check(peers, channel, hello, &error) != KVR_OK)
+        return turn_away(peers, channel, now, KVR_REFUSED, error.detail);
     if (peer == NULL && hello->session != 0)
         return deny_session(peers, channel);
     if (peer == NULL)

@@ -27,6 +27,8 @@ struct kvr_peer {
     uint64_t from;            /* the host that it dialed from; 0: we dialed */
     uint64_t boot;
     char agent[KVR_NAME_BYTES], host[KVR_NAME_BYTES];
+    bool proven; /* by TLS, to be: */
+    struct kvr_identity identity;
     char address[KVR_ADDRESS_TEXT_BYTES];
     char why[KVR_DETAIL_BYTES]; /* how the last connection ended */
     kvr_status end_status;
@@ -57,6 +59,17 @@ void kvr_peer_keep_hello(struct kvr_peer *peer, const struct kvr_msg_hello *hell
 /* A peer that dialed is up when it has shown that it hears us: until then it may not have made way
  * for our rails, and may be a stranger that only talks. */
 void kvr_peer_up_when_confirmed(struct kvr_peer *peer, kvr_ns now);
+/* From now on the session belongs to the identity of its connection. */
+void kvr_peer_prove(struct kvr_peer *peer);
+/* The connection's certificate is the peer's; so is none where there was none. */
+bool kvr_peer_is(const struct kvr_peer *peer, const struct kvr_channel *channel);
+/* Counts it. */
+void kvr_peers_refused(struct kvr_peers *peers, kvr_tls_refusal refusal);
+/* KVR_REFUSED: its certificate has another name than the HELLO or WELCOME. */
+kvr_status kvr_peers_name_check(struct kvr_peers *peers, const struct kvr_channel *channel,
+                                const struct kvr_msg_hello *hello, struct kvr_error *error);
+/* Ends the connection, not the session; a dialed one is dialed again. */
+void kvr_peer_cut(struct kvr_peer *peer, const char *why);
 /* Its next wake may have come nearer. */
 void kvr_peer_arm(struct kvr_peer *peer, kvr_ns now);
 

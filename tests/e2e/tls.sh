@@ -1,0 +1,140 @@
+#!/bin/sh
+# Goal: no peer without a good certificate gets anything from an agent, each is refused with a sentence and
+# counted, and transfers beside it lose nothing; every certificate of a running fleet can be renewed.
+# Method: a small CA, two agents with certificates, a replay in the background, and tls_knock
+# (tests/support/tls_knock.c) at the prefill-agent's port.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+need kvrail kvrail-scheduler prefill-agent decode-agent ../tests/tls_files ../tests/tls_knock
+tls=$work/tls
+mkdir -p "$tls"
+files() { "$bin/../tests/tls_files" "$tls" "$@"; }
+knock() { "$bin/../tests/tls_knock" "${source_agent#*:}" "$@"; }
+
+# options NAME: the certificate of that name.
+options() {
+    echo "--tls-certificate $tls/$1.pem --tls-key $tls/$1.key --tls-ca $tls/ca.pem --tls-crl $tls/crl.pem"
+}
+
+# counted NAME COUNT: the agents' counter, once they have reported it.
+has_counted() {
+    [ "$(metrics | sed -n "s/^kvrail_tls_$1_total{agent=\"prefill-0\".*} //p")" = "$2" ]
+}
+counted() {
+    wait_for 20 has_counted "$@" || fail "tls_$1 is not $2: $(metrics | grep kvrail_tls_)"
+}
+
+files ca ca
+files ca other
+files certificate ca prefill kvrail://f/prefill/prefill-0 >/dev/null
+files certificate ca decode kvrail://f/decode/decode-0 >/dev/null
+files certificate ca client kvrail://f/client/c >/dev/null
+files certificate ca renamed kvrail://f/decode/decode-1 >/dev/null
+files certificate ca expired kvrail://f/decode/decode-0 -60 >/dev/null
+files certificate ca nameless - >/dev/null
+files certificate other forged kvrail://f/decode/decode-0 >/dev/null
+files certificate ca elsewhere kvrail://g/decode/decode-0 >/dev/null
+revoked=$(files certificate ca revoked kvrail://f/decode/decode-0)
+files crl ca crl "$revoked"
+
+# A certificate that peers would refuse does not start.
+for wrong in "expired expired at" "revoked is revoked" "forged lead to the CA" "prefill has the role prefill" \
+    "renamed names decode-1" "nameless names no program"; do
+    # shellcheck disable=SC2046 # a list of options
+    ! "$bin/decode-agent" --name decode-0 --engine-socket "$work/no.sock" $(options "${wrong%% *}") \
+        >"$work/no.log" 2>&1 </dev/null || fail "an agent starts with a certificate that is $wrong"
+    file_has "$work/no.log" "${wrong#* }" || fail "it does not say '${wrong#* }': $(cat "$work/no.log")"
+done
+
+credentials() { options "${2%-0}"; } # of programs.sh, by the CA of this test
+start_all
+replay --requests 10 || fail "a replay over TLS ended in $?"
+expect verified 10
+
+# ---- attacks, beside a replay ----
+replay_in_background --requests 400 --progress --concurrency 4
+await_progress
+
+# refused COUNTER ALERT SENTENCE ARGUMENT…
+refused() {
+    counter=$1 alert=$2 sentence=$3
+    shift 3
+    answer=$(knock "$@") || fail "tls_knock $* ended in $?"
+    case $answer in
+    *"$alert"*) ;;
+    *) fail "tls_knock $*: '$answer' is not '$alert'" ;;
+    esac
+    wait_for 5 file_has "$work/prefill.log" "$sentence" || fail "$counter: it does not say '$sentence'"
+    counted "$counter" 1
+}
+with() { echo "certificate=$tls/$1.pem key=$tls/$1.key"; }
+
+# shellcheck disable=SC2046 # two words each
+{
+    refused no_certificate "ertificate" "it showed no certificate"
+    refused unknown_ca "CA is unknown" "does not lead to the CA" $(with forged)
+    refused expired "expired" "its certificate expired at" $(with expired)
+    refused revoked "revoked" "its certificate is revoked" $(with revoked)
+    refused no_identity "ertificate is bad" "names no program" $(with nameless)
+    refused fleet "denied" "is of the fleet g, not of f" $(with elsewhere)
+    refused role "denied" "has the role client, here only decode may" $(with client)
+    refused protocol "version" "it does not speak TLS 1.3" $(with decode) \
+        "priority=NORMAL:-VERS-ALL:+VERS-TLS1.2"
+}
+# A HELLO without TLS, as an older agent's: a sentence that it can read.
+printf '\0\0\0\10\1\2\3\4\5\6\7\10' >"$work/hello"
+refused plain "takes TLS alone" "it does not speak TLS" plain send="$work/hello"
+# One byte a record segment; then a frame that is no HELLO.
+# shellcheck disable=SC2046
+knock $(with decode) pieces=1 send="$work/hello" >"$work/pieces" || fail "pieces ended in $?"
+file_has "$work/pieces" answered || fail "a handshake byte by byte: $(cat "$work/pieces")"
+# Two that begin a handshake and say no more; 2,000 that are opened again as they are closed.
+# shellcheck disable=SC2046
+knock $(with decode) cut=100 >/dev/null &
+knock open=2000 seconds=5 >"$work/flood" || fail "the flood ended in $?"
+wait $! || true
+[ "$(sed 's/opened //' "$work/flood")" -ge 2000 ] || fail "only $(cat "$work/flood")"
+wait_for 20 file_has "$work/prefill.log" "have sent no HELLO yet" || fail "no half-open one was closed"
+
+# ---- every certificate anew, under load ----
+for round in 1 2 3; do
+    files certificate ca prefill kvrail://f/prefill/prefill-0 >/dev/null
+    files certificate ca decode kvrail://f/decode/decode-0 >/dev/null
+    [ "$round" != 2 ] || kill -HUP "$prefill_pid" "$decode_pid"
+    wait_for 10 has_counted reloads "$round" || [ "$round" = 2 ] || fail "round $round was not read"
+done
+finish_replay
+[ "$replay_status" = 0 ] || fail "the replay beside the attacks ended in $replay_status"
+expect failed 0
+expect verified 400
+expect bytes_wrong 0
+
+# A broken file changes nothing, and is said.
+cp "$tls/decode.key" "$work/kept.key"
+echo broken >"$tls/decode.key"
+wait_for 10 file_has "$work/decode.log" "certificates stay as they were" || fail "a broken key is not said"
+replay --requests 10 || fail "a replay with the old certificate ended in $?"
+cp "$work/kept.key" "$tls/decode.key"
+
+# ---- a revocation meets the live session ----
+serial=$(files certificate ca decode kvrail://f/decode/decode-0)
+wait_for 10 file_has "$work/decode.log" "certificates are read anew" || fail "it was not read anew"
+kill "$decode_pid"
+wait "$decode_pid" || true
+start_decode
+replay --requests 10 || fail "a replay with the new certificate ended in $?"
+files crl ca crl "$serial"
+wait_for 10 file_has "$work/prefill.log" "is lost (refused)" || fail "the revoked peer keeps its session"
+status=0
+replay --requests 3 || status=$?
+[ "$status" != 0 ] || fail "a revoked agent fetches"
+
+# ---- one side without TLS ----
+kill "$decode_pid"
+wait "$decode_pid" || true
+credentials() { echo --insecure; }
+start_decode
+status=0
+replay --requests 2 || status=$?
+[ "$status" != 0 ] || fail "an agent without TLS fetches"
+wait_for 10 file_has "$work/decode.log" "takes TLS alone" || fail "it does not hear that TLS is needed"
