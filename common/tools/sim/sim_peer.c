@@ -374,6 +374,7 @@ kvr_status sim_peer_send(void *self, uint32_t index, const struct kvr_message *m
     struct sim_agent *agent = self;
     struct sim_peer *peer = peer_at(agent, index);
     struct kvr_message sent = *message;
+    struct sim_fetch *spoiled;
     kvr_status status;
 
     if (!peer->live)
@@ -382,8 +383,10 @@ kvr_status sim_peer_send(void *self, uint32_t index, const struct kvr_message *m
         return KVR_AGAIN;
     note_message(agent, "says", message, 0);
     sim_proof_check_answer(agent, message);
-    sim_proof_send(agent, index, &sent);
+    spoiled = sim_proof_spoil(agent, index, &sent);
     status = kvr_session_send(peer->session, agent->world->now, &sent);
+    if (status == KVR_OK && spoiled != NULL) /* else it comes again, as it should be */
+        sim_proof_spoiled(spoiled, message->transfer);
     if (status != KVR_OK && status != KVR_AGAIN && status != KVR_PEER_LOST)
         sim_fail(agent->world, -1, "%s cannot be sent: %s", kvr_message_name(message->kind),
                  kvr_status_name(status));

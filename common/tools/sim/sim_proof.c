@@ -55,7 +55,8 @@ static void spoil(struct sim_agent *agent, uint32_t peer, const struct transfer 
     kvr_proof(&transfer->proof_key, session, nonce, &want->target, &want->proof);
 }
 
-void sim_proof_send(struct sim_agent *agent, uint32_t peer, struct kvr_message *message)
+struct sim_fetch *sim_proof_spoil(struct sim_agent *agent, uint32_t peer,
+                                  struct kvr_message *message)
 {
     struct sim_world *world = agent->world;
     const struct transfer *transfer;
@@ -65,13 +66,19 @@ void sim_proof_send(struct sim_agent *agent, uint32_t peer, struct kvr_message *
     if (message->kind != KVR_MSG_WANT || !sim_has(world, SIM_PROOF) ||
         world->unproven_count == SIM_UNPROVEN || !kvr_rng_percent(&world->rng, 20) ||
         !kvr_table_find(&agent->inbound->by_nonce, message->transfer, &index))
-        return;
+        return NULL;
     transfer = kvr_pool_at(&agent->inbound->transfers, index, NULL);
     fetch = fetch_of_transfer(agent, transfer);
-    if (fetch == NULL)
-        return;
-    spoil(agent, peer, transfer, &message->want);
-    world->unproven[world->unproven_count++] = message->transfer;
+    if (fetch != NULL)
+        spoil(agent, peer, transfer, &message->want);
+    return fetch;
+}
+
+void sim_proof_spoiled(struct sim_fetch *fetch, uint64_t transfer)
+{
+    struct sim_world *world = fetch->request->world;
+
+    world->unproven[world->unproven_count++] = transfer;
     fetch->unproven = true;
     for (uint32_t i = 0; i < fetch->source_count; i++)
         fetch->publishes[i]->disturbed = true;

@@ -403,8 +403,11 @@ void sim_fail(struct sim_world *world, int request, const char *format, ...)
 
 /* sim_proof.c */
 void sim_secret(const struct sim_request *request, struct kvr_secret *ret_secret);
-/* A WANT on its way out may lose its proof. */
-void sim_proof_send(struct sim_agent *agent, uint32_t peer, struct kvr_message *message);
+/* A WANT on its way out may lose its proof: then this is its fetch, else NULL. If it was sent,
+ * sim_proof_spoiled() follows. */
+struct sim_fetch *sim_proof_spoil(struct sim_agent *agent, uint32_t peer,
+                                  struct kvr_message *message);
+void sim_proof_spoiled(struct sim_fetch *fetch, uint64_t transfer);
 /* A source says nothing to such a target but that its request is not published. */
 void sim_proof_check_answer(struct sim_agent *agent, const struct kvr_message *message);
 
