@@ -181,6 +181,11 @@ static kvr_status take_shared(struct kvrail *client, struct kvr_packet_fds *fds,
 static kvr_status take_answer(struct kvrail *client, const struct kvr_notice *notice,
                               struct kvr_packet_fds *fds, struct kvr_error *error)
 {
+    if (notice->kind == KVR_NOTICE_REFUSED && notice->status == KVR_VERSION &&
+        strstr(notice->detail, "the agent") ==
+            NULL) /* agents of protocol 2 do not say what to do */
+        return kvr_error_set(error, notice->status, WHERE,
+                             "%s: upgrade the agent, then restart the engine", notice->detail);
     if (notice->kind == KVR_NOTICE_REFUSED)
         return kvr_error_set(
             error, notice->status < 0 || notice->status == KVR_AGAIN ? notice->status : KVR_REFUSED,
