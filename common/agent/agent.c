@@ -17,6 +17,7 @@
 #include "base/port_file.h"
 #include "base/text.h"
 #include "base/undumped.h"
+#include "base/url.h"
 #include "fabric/ofi/fabric_ofi_library.h"
 
 #define TICK_MS 20 /* while something is live */
@@ -167,8 +168,15 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
         .agent = config->name,
         .boot = agent->boot,
         .state_dir = config->state_dir[0] != '\0' ? config->state_dir : NULL,
+        .tls = &config->tls,
     };
 
+    if (kvr_tls_given(&config->tls) && kvr_url_scheme(config->scheduler) == sizeof("http://") - 1 &&
+        !config->tls.insecure && !kvr_url_is_loopback(config->scheduler))
+        return kvr_error_set(error, KVR_INVALID, "agent",
+                             "--scheduler %s: reports would cross the network as plain text: leave "
+                             "out http://, or say --insecure",
+                             config->scheduler);
     KVR_TRY(kvr_reporter_open(&options, &agent->reporter, error));
     agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));
     return KVR_OK;

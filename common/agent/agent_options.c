@@ -126,8 +126,11 @@ static const struct kvr_option rows[] = {
             "as FAILED(digest), never as DONE. LAYER_IN does not wait for it: layers may be "
             "announced before. The stronger wish of the two agents counts."),
     ROW("control", "scheduler", ADDRESS, scheduler, .value = "HOST[:PORT]",
-        .port = KVR_SCHEDULER_PORT,
-        .help = "Where to report; port 9470 unless given. Transfers go on without a scheduler."),
+        .port = KVR_SCHEDULER_PORT, .url = true,
+        .help =
+            "Where to report; port 9470 unless given. Transfers go on without a scheduler. With "
+            "--tls-certificate by https; http:// before it says otherwise, on this host, or "
+            "with --insecure."),
     ROW("control", "stamps", STRING, stamps, .hidden = true, .value = "FILE",
         .help =
             "Note here when layers pass through: for `kvrail bench ping`, which makes the file."),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/address.h"
+#include "base/url.h"
 
 struct unit {
     const char *name;
@@ -145,9 +146,12 @@ static kvr_status complete_address(const struct kvr_option *option, const char *
 static kvr_status set_address(const struct kvr_option *option, const char *text, void *config,
                               struct kvr_error *error)
 {
-    char complete[KVR_ADDRESS_TEXT_BYTES] = "";
+    size_t scheme = option->url ? kvr_url_scheme(text) : 0;
+    char complete[KVR_URL_BYTES] = "";
 
-    if (text[0] != '\0' && complete_address(option, text, complete, error) != KVR_OK)
+    memcpy(complete, text, scheme);
+    if (text[0] != '\0' &&
+        complete_address(option, text + scheme, complete + scheme, error) != KVR_OK)
         return KVR_INVALID;
     return set_string(option, complete, config, error);
 }

@@ -68,6 +68,7 @@ struct kvr_option {
     /* ADDRESS: the port of an address without one. LIST: its items are addresses, with this port.
      * 0: an address must name its port. */
     uint16_t port;
+    bool url;      /* ADDRESS: http:// or https:// may stand before it */
     bool required; /* some source must give it */
     bool live;     /* a reread may change it while the program runs */
     bool hidden;   /* not in --help: benchmarks and tests set it */

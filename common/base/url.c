@@ -43,6 +43,13 @@ kvr_status kvr_url_parse(const char *text, int default_port, bool https,
     return KVR_OK;
 }
 
+size_t kvr_url_scheme(const char *text)
+{
+    bool https;
+
+    return (size_t)(skip_scheme(text, &https) - text);
+}
+
 bool kvr_url_encrypted(const char *url)
 {
     bool https = false;

@@ -12,6 +12,8 @@
  * the host, a path. */
 KVR_MUST_CHECK kvr_status kvr_url_parse(const char *text, int default_port, bool https,
                                         char ret_url[KVR_URL_BYTES], struct kvr_error *error);
+/* Bytes of "http://" or "https://" before a host; 0: neither. */
+size_t kvr_url_scheme(const char *text);
 bool kvr_url_encrypted(const char *url);
 /* Its host is this host's loopback. */
 bool kvr_url_is_loopback(const char *url);

@@ -41,6 +41,7 @@ refused 2 --listen 'must be host, host:port' -- "$bin/prefill-agent" $common --l
 refused 2 --insecure 10.255.255.1:9480 -- "$bin/prefill-agent" $common --listen 10.255.255.1
 refused 2 --listen 'must be host, host:port' -- "$bin/prefill-agent" $common --listen 127.0.0.1:70000
 refused 2 --scheduler 'must be host, host:port' 9470 -- $decode --scheduler foo:
+refused 2 --scheduler 'must be host, host:port' 9470 -- $decode --scheduler https://foo/bar
 refused 2 --advertise 'bad host' -- $prefill --advertise 'bad host'
 refused 2 --name printed -- "$bin/decode-agent" --name "$(printf 'a\001')" --engine-socket "$work/a.sock"
 refused 2 --engine-user 'no such user' -- $prefill --engine-user no-such-user

@@ -37,6 +37,9 @@ static void urls_are_read(void **state)
         if (cases[i].url != NULL)
             assert_string_equal(url, cases[i].url);
     }
+    assert_int_equal(kvr_url_scheme("https://s"), 8);
+    assert_int_equal(kvr_url_scheme("HTTP://s"), 7);
+    assert_int_equal(kvr_url_scheme("s"), 0);
     assert_true(kvr_url_encrypted("https://s:1") && !kvr_url_encrypted("http://s:1"));
     assert_true(kvr_url_is_loopback("https://localhost:1"));
     assert_true(kvr_url_is_loopback("http://[::1]:1"));

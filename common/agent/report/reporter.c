@@ -201,8 +201,7 @@ static void *reporter_main(void *self)
 static kvr_status check_options(struct kvr_reporter *reporter, struct kvr_error *error)
 {
     const struct kvr_reporter_options *options = &reporter->options;
-    char printed[KVR_ADDRESS_TEXT_BYTES];
-    struct kvr_address address;
+    char url[KVR_URL_BYTES];
 
     if (options->agent == NULL || options->agent[0] == '\0' ||
         strlen(options->agent) >= sizeof(reporter->agent))
@@ -214,9 +213,10 @@ static kvr_status check_options(struct kvr_reporter *reporter, struct kvr_error 
         reporter->counting_only = true;
         return KVR_OK;
     }
-    KVR_TRY(kvr_address_parse(options->scheduler, -1, error, &address));
-    snprintf(reporter->url, sizeof(reporter->url), "http://%s/ingest/v1/events",
-             kvr_address_print(&address, printed));
+    if (options->tls != NULL)
+        reporter->tls = *options->tls;
+    KVR_TRY(kvr_url_parse(options->scheduler, -1, kvr_tls_given(&reporter->tls), url, error));
+    snprintf(reporter->url, sizeof(reporter->url), "%s/ingest/v1/events", url);
     return KVR_OK;
 }
 

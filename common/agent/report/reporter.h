@@ -15,6 +15,7 @@
 #define KVR_AGENT_REPORTER_H
 
 #include "base/status.h"
+#include "tls/tls_options.h"
 #include "trace/event.h"
 #include "trace/report.h"
 
@@ -25,6 +26,10 @@ struct kvr_reporter_options {
     const char *agent;     /* this agent's name; unique among the agents of a scheduler */
     uint64_t boot;         /* random per start: the one that hello names */
     const char *state_dir; /* exists; the spool lies here. NULL: no spool, memory only */
+    /* With a certificate reports go over TLS 1.3 and show it; the scheduler must have one that
+     * leads to the CA and has its host's name. The files are read again for each connection. NULL,
+     * or without a certificate: plain HTTP. */
+    const struct kvr_tls_config *tls;
     /* 0 takes the default. */
     size_t memory_bytes_max; /* unacknowledged, in memory: 4 MiB */
     size_t spool_bytes_max;  /* unacknowledged, on disk: 256 MiB */

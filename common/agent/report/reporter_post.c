@@ -6,12 +6,14 @@
 
 #include "agent/report/reporter_state.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #define PROTOBUF_TYPE  "application/x-protobuf"
 #define RETRY_FIRST_NS (100 * KVR_MS)
 #define RETRY_LAST_NS  (2 * KVR_S)
-#define CONNECT_MS     1000L
+#define CONNECT_MS     3000L
 #define POST_MS        5000L
+#define CONNECTION_S   60L /* then another one, which shows a certificate that was renewed */
 
 /* What is added behind a stored report: what has changed since. Facts belong to this boot only. */
 static kvr_status encode_envelope(struct kvr_reporter *reporter, bool leaving, uint8_t **ret_bytes,
@@ -82,6 +84,7 @@ void reporter_post(struct kvr_reporter *reporter, kvr_ns now, bool leaving)
     }
     reporter->leaving_posted = leaving;
     reporter->answer_bytes = 0;
+    reporter->problem[0] = '\0';
     reporter->last_post = now;
     reporter->posts++;
     curl_easy_setopt(reporter->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
@@ -130,6 +133,25 @@ static void give_up_posted(struct kvr_reporter *reporter, long code)
     reporter_drop_front(reporter);
 }
 
+/* The scheduler's own sentence, out of {"error":{…,"message":"…"}}. */
+static void tell_status(struct kvr_reporter *reporter, long code)
+{
+    static const char key[] = "\"message\":\"";
+    const char *answer = (const char *)reporter->answer, *begin, *end;
+    char sentence[sizeof(reporter->failure)];
+
+    begin = memmem(answer, reporter->answer_bytes, key, sizeof(key) - 1);
+    begin = begin != NULL ? begin + sizeof(key) - 1 : NULL;
+    end = begin != NULL ? memchr(begin, '"', reporter->answer_bytes - (size_t)(begin - answer))
+                        : NULL;
+    if (end != NULL)
+        snprintf(sentence, sizeof(sentence), "it answers %ld: %.*s", code, (int)(end - begin),
+                 begin);
+    else
+        snprintf(sentence, sizeof(sentence), "it answers HTTP status %ld", code);
+    kvr_text_show(sentence, sizeof(reporter->failure), reporter->failure);
+}
+
 /* For kvr_reporter_stats. */
 static void tell_failure(struct kvr_reporter *reporter, CURLcode result, long code, kvr_ns now)
 {
@@ -137,9 +159,10 @@ static void tell_failure(struct kvr_reporter *reporter, CURLcode result, long co
     if (reporter->failing_since == 0)
         reporter->failing_since = now;
     if (result != CURLE_OK)
-        snprintf(reporter->failure, sizeof(reporter->failure), "%s", curl_easy_strerror(result));
+        snprintf(reporter->failure, sizeof(reporter->failure), "%.200s",
+                 reporter->problem[0] != '\0' ? reporter->problem : curl_easy_strerror(result));
     else if (code != 200)
-        snprintf(reporter->failure, sizeof(reporter->failure), "it answers HTTP status %ld", code);
+        tell_status(reporter, code);
     else if (reporter->impossible != 0)
         snprintf(reporter->failure, sizeof(reporter->failure),
                  "it acknowledges event %" PRIu64 ", and this agent has made %" PRIu64
@@ -156,6 +179,8 @@ static void post_failed(struct kvr_reporter *reporter, CURLcode result, long cod
     reporter->posts_failed++;
     reporter->connected = false;
     reporter->facts_posted = 0;
+    /* A certificate that was renewed is shown by a new connection alone. */
+    curl_easy_setopt(reporter->easy, CURLOPT_FRESH_CONNECT, code == 401 || code == 403 ? 1L : 0L);
     reporter->retry_ns = reporter->retry_ns == 0 ? RETRY_FIRST_NS : reporter->retry_ns * 2;
     if (reporter->retry_ns > RETRY_LAST_NS)
         reporter->retry_ns = RETRY_LAST_NS;
@@ -165,6 +190,7 @@ static void post_failed(struct kvr_reporter *reporter, CURLcode result, long cod
 static void post_answered(struct kvr_reporter *reporter)
 {
     reporter->connected = true;
+    curl_easy_setopt(reporter->easy, CURLOPT_FRESH_CONNECT, 0L);
     reporter->retry_ns = 0;
     pthread_mutex_lock(&reporter->facts_lock);
     reporter->failing_since = 0;
@@ -254,19 +280,32 @@ void reporter_post_drive(struct kvr_reporter *reporter, kvr_ns now)
 
 /* ---- opening and closing ---- */
 
+/* libcurl reads the files for each connection. */
+static void set_certificates(struct kvr_reporter *reporter)
+{
+    curl_easy_setopt(reporter->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
+    curl_easy_setopt(reporter->easy, CURLOPT_CAINFO, reporter->tls.ca);
+    curl_easy_setopt(reporter->easy, CURLOPT_SSLCERT, reporter->tls.certificate);
+    curl_easy_setopt(reporter->easy, CURLOPT_SSLKEY, reporter->tls.key);
+    if (reporter->tls.crl[0] != '\0')
+        curl_easy_setopt(reporter->easy, CURLOPT_CRLFILE, reporter->tls.crl);
+    curl_easy_setopt(reporter->easy, CURLOPT_MAXLIFETIME_CONN, CONNECTION_S);
+}
+
 kvr_status reporter_post_open(struct kvr_reporter *reporter, struct kvr_error *error)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
         (reporter->multi = curl_multi_init()) == NULL ||
         (reporter->easy = curl_easy_init()) == NULL)
         return kvr_error_set(error, KVR_SYSTEM, "reporter", "libcurl does not start");
+    curl_multi_setopt(reporter->multi, CURLMOPT_MAXCONNECTS, 1L); /* a fresh one ends the other */
     reporter->headers = curl_slist_append(NULL, "Content-Type: " PROTOBUF_TYPE);
     reporter->headers = curl_slist_append(reporter->headers, "Expect:");
     curl_easy_setopt(reporter->easy, CURLOPT_URL, reporter->url);
 #if LIBCURL_VERSION_NUM >= 0x075500 /* 7.85 deprecates the other one */
-    curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
-    curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTP);
+    curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
     curl_easy_setopt(reporter->easy, CURLOPT_PROXY, "");
     curl_easy_setopt(reporter->easy, CURLOPT_POST, 1L);
@@ -277,6 +316,9 @@ kvr_status reporter_post_open(struct kvr_reporter *reporter, struct kvr_error *e
     curl_easy_setopt(reporter->easy, CURLOPT_TIMEOUT_MS, POST_MS);
     curl_easy_setopt(reporter->easy, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(reporter->easy, CURLOPT_WRITEDATA, reporter);
+    curl_easy_setopt(reporter->easy, CURLOPT_ERRORBUFFER, reporter->problem);
+    if (kvr_tls_given(&reporter->tls))
+        set_certificates(reporter);
     return KVR_OK;
 }
 

@@ -8,12 +8,12 @@
 
 #include "agent/report/reporter.h"
 #include "agent/report/spool.h"
-#include "base/address.h"
 #include "base/ring.h"
+#include "base/url.h"
 
 #define BATCH_NS     (200 * KVR_MS)          /* an event waits this long for others */
 #define ANSWER_BYTES KVR_REPORT_ANSWER_BYTES /* what is kept of it */
-#define URL_BYTES    (KVR_ADDRESS_TEXT_BYTES + 32)
+#define URL_BYTES    (KVR_URL_BYTES + 32)
 
 /* A batch in memory, encoded. */
 struct batch {
@@ -26,6 +26,7 @@ struct kvr_reporter {
     struct kvr_reporter_options options;
     char agent[KVR_NAME_BYTES];
     char url[URL_BYTES];
+    struct kvr_tls_config tls;
     bool counting_only;
 
     /* loop thread → reporter thread */
@@ -69,6 +70,7 @@ struct kvr_reporter {
     uint64_t facts_posted, orders_posted;
     kvr_ns last_post, retry_at, retry_ns;
     bool leaving_posted;
+    char problem[CURL_ERROR_SIZE]; /* of the last post, in libcurl's words */
     uint8_t answer[ANSWER_BYTES];
     size_t answer_bytes;
 };
