@@ -9,7 +9,7 @@
 #define ANY_ATTEMPT UINT64_MAX
 
 struct order_options {
-    struct scheduler_options scheduler; /* first */
+    struct scheduler_call scheduler; /* first */
     kvr_ns lease;
     uint64_t attempt;
     struct kvr_option_list requests;

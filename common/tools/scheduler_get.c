@@ -13,13 +13,13 @@ static const struct kvr_option rows[] = {
      .section = "scheduler",
      .value = "HOST[:PORT]",
      .fallback = "127.0.0.1:9470",
-     KVR_OPTION_STRING(struct scheduler_options, address),
+     KVR_OPTION_STRING(struct scheduler_call, address),
      .help = "Where the scheduler listens; port 9470 unless given. http:// or https:// may stand "
              "before it; without them --tls-ca means https."},
     {.name = "timeout",
      .fallback = "5s",
      .min = 100 * KVR_MS,
-     KVR_OPTION_DURATION(struct scheduler_options, timeout),
+     KVR_OPTION_DURATION(struct scheduler_call, timeout),
      .help = "How long to wait for an answer."},
 };
 static const struct kvr_option_table table = {rows, sizeof(rows) / sizeof(rows[0])};
@@ -28,7 +28,7 @@ static const struct kvr_option token_rows[] = {
     {.name = "token-file",
      .section = "scheduler",
      .value = "FILE",
-     KVR_OPTION_STRING(struct scheduler_options, token_file),
+     KVR_OPTION_STRING(struct scheduler_call, token_file),
      .help = "A file with the token that the scheduler knows, as `kvrail token` printed it."},
 };
 const struct kvr_option_table scheduler_token_options = {token_rows, 1};
@@ -36,7 +36,7 @@ const struct kvr_option_table scheduler_token_options = {token_rows, 1};
 const struct kvr_option_part scheduler_parts[] = {
     {.table = &table},
     {.table = &scheduler_token_options},
-    {.table = &kvr_tls_client_options, .offset = offsetof(struct scheduler_options, tls)},
+    {.table = &kvr_tls_client_options, .offset = offsetof(struct scheduler_call, tls)},
     {.table = NULL},
 };
 
@@ -45,7 +45,7 @@ const struct kvr_exit_code scheduler_exit_codes[] = {
     {0, NULL},
 };
 
-kvr_status scheduler_prepare(struct scheduler_options *options, struct kvr_error *error)
+kvr_status scheduler_prepare(struct scheduler_call *options, struct kvr_error *error)
 {
     KVR_TRY(kvr_tls_client_check(&options->tls, error));
     KVR_TRY(kvr_url_parse(options->address, KVR_SCHEDULER_PORT, options->tls.ca[0] != '\0',
@@ -61,7 +61,7 @@ kvr_status scheduler_prepare(struct scheduler_options *options, struct kvr_error
     return KVR_OK;
 }
 
-bool scheduler_ready(const struct kvr_command *command, struct scheduler_options *options)
+bool scheduler_ready(const struct kvr_command *command, struct scheduler_call *options)
 {
     struct kvr_error error = {0};
 
@@ -113,7 +113,7 @@ static json_t *member_of(const struct answer *answer, const char *member)
 }
 
 /* The scheduler says itself what was wrong. */
-static kvr_status refused(const struct answer *answer, const struct scheduler_options *options,
+static kvr_status refused(const struct answer *answer, const struct scheduler_call *options,
                           const char *path, long http_status, struct kvr_error *error)
 {
     json_t *object = member_of(answer, NULL);
@@ -137,8 +137,8 @@ static kvr_status refused(const struct answer *answer, const struct scheduler_op
     return status;
 }
 
-static kvr_status unreached(const struct scheduler_options *options, CURLcode code,
-                            const char *detail, struct kvr_error *error)
+static kvr_status unreached(const struct scheduler_call *options, CURLcode code, const char *detail,
+                            struct kvr_error *error)
 {
     const char *why = detail[0] != '\0' ? detail : curl_easy_strerror(code);
 
@@ -157,8 +157,9 @@ static kvr_status unreached(const struct scheduler_options *options, CURLcode co
                              "--tls-ca, --tls-certificate or --tls-key cannot be used: %s", why);
     case CURLE_SSL_CONNECT_ERROR:
         return kvr_error_set(error, KVR_SYSTEM, "scheduler",
-                             "no answer from the scheduler at %s: %s (it speaks no TLS, or refuses "
-                             "this certificate)",
+                             "no answer from the scheduler at %s: %s (it speaks no TLS or "
+                             "refuses this certificate, or --tls-certificate and --tls-key do not "
+                             "belong together)",
                              options->url, why);
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
@@ -172,7 +173,7 @@ static kvr_status unreached(const struct scheduler_options *options, CURLcode co
     }
 }
 
-static void set_files(CURL *curl, const struct scheduler_options *options)
+static void set_files(CURL *curl, const struct scheduler_call *options)
 {
     curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (options->tls.ca[0] != '\0')
@@ -183,7 +184,7 @@ static void set_files(CURL *curl, const struct scheduler_options *options)
     curl_easy_setopt(curl, CURLOPT_SSLKEY, options->tls.key);
 }
 
-static struct curl_slist *headers_of(const struct scheduler_options *options)
+static struct curl_slist *headers_of(const struct scheduler_call *options)
 {
     char line[sizeof("Authorization: Bearer ") + KVR_TOKEN_TEXT_BYTES];
 
@@ -193,7 +194,7 @@ static struct curl_slist *headers_of(const struct scheduler_options *options)
     return curl_slist_append(NULL, line);
 }
 
-static kvr_status perform(CURL *curl, const struct scheduler_options *options, const char *path,
+static kvr_status perform(CURL *curl, const struct scheduler_call *options, const char *path,
                           bool post, struct answer *answer, struct kvr_error *error)
 {
     struct curl_slist *headers = headers_of(options);
@@ -226,7 +227,7 @@ static kvr_status perform(CURL *curl, const struct scheduler_options *options, c
     return KVR_OK;
 }
 
-static json_t *ask(const struct scheduler_options *options, const char *path, const char *member,
+static json_t *ask(const struct scheduler_call *options, const char *path, const char *member,
                    bool post, struct kvr_error *error)
 {
     struct answer answer = {0};
@@ -250,13 +251,13 @@ static json_t *ask(const struct scheduler_options *options, const char *path, co
     return json;
 }
 
-json_t *scheduler_get(const struct scheduler_options *options, const char *path, const char *member,
+json_t *scheduler_get(const struct scheduler_call *options, const char *path, const char *member,
                       struct kvr_error *error)
 {
     return ask(options, path, member, false, error);
 }
 
-json_t *scheduler_post(const struct scheduler_options *options, const char *path,
+json_t *scheduler_post(const struct scheduler_call *options, const char *path,
                        struct kvr_error *error)
 {
     return ask(options, path, NULL, true, error);

@@ -14,7 +14,7 @@
 #define SCHEDULER_EXIT_AWAY 75
 
 /* The options of a command that asks one. */
-struct scheduler_options {
+struct scheduler_call {
     char address[KVR_URL_BYTES];
     kvr_ns timeout;
     char token_file[KVR_TLS_PATH_BYTES];
@@ -32,20 +32,20 @@ extern const struct kvr_exit_code scheduler_exit_codes[];
 
 /* After the options are loaded, before the first question: checks them, and reads the token.
  * KVR_INVALID and KVR_SYSTEM with a sentence. */
-KVR_MUST_CHECK kvr_status scheduler_prepare(struct scheduler_options *options,
+KVR_MUST_CHECK kvr_status scheduler_prepare(struct scheduler_call *options,
                                             struct kvr_error *error);
 /* The same for a command: false after the sentence on stderr. */
-bool scheduler_ready(const struct kvr_command *command, struct scheduler_options *options);
+bool scheduler_ready(const struct kvr_command *command, struct scheduler_call *options);
 
 /* The JSON object that <path> is answered with, or its array `member`; the caller owns it. NULL,
  * with a sentence, which is the scheduler's own where it answered: KVR_NOT_FOUND, KVR_REFUSED  it
  * answered so; KVR_REFUSED also where it wants another token or certificate, or its own leads to no
  * CA of --tls-ca KVR_SYSTEM                  it was not reached, or cannot answer KVR_MALFORMED
  * there is no such array */
-json_t *scheduler_get(const struct scheduler_options *options, const char *path, const char *member,
+json_t *scheduler_get(const struct scheduler_call *options, const char *path, const char *member,
                       struct kvr_error *error);
 /* The same for a POST without a body, which a scheduler answers with status 202. */
-json_t *scheduler_post(const struct scheduler_options *options, const char *path,
+json_t *scheduler_post(const struct scheduler_call *options, const char *path,
                        struct kvr_error *error);
 /* The exit status of a command that got NULL. */
 int scheduler_exit(const struct kvr_error *error);

@@ -6,7 +6,7 @@
 #include "tools/tool.h"
 
 struct status_options {
-    struct scheduler_options scheduler; /* first */
+    struct scheduler_call scheduler; /* first */
     uint64_t limit;
     bool json;
 };

@@ -9,7 +9,7 @@
 #include "tools/why_print.h"
 
 struct why_options {
-    struct scheduler_options scheduler; /* first */
+    struct scheduler_call scheduler; /* first */
     uint64_t limit;
     bool json;
     struct kvr_option_list transfers;

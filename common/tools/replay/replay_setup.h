@@ -31,7 +31,7 @@ typedef enum replay_corrupt {
 
 struct replay_options {
     char source_socket[108], target_socket[108], source_agent[128];
-    struct scheduler_options scheduler; /* address "" = none */
+    struct scheduler_call scheduler; /* address "" = none */
     char model[32];
     uint64_t layers, kv_bytes_per_token, page_tokens, pool_bytes, chunk_tokens;
     char pages[16];
