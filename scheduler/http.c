@@ -285,16 +285,24 @@ kvr_status http_start(const struct http_options *options, struct http **ret_http
     http_clients_init(&http->clients);
     snprintf(http->cookie_name, sizeof(http->cookie_name), "%skvrail_%u",
              options->tls != NULL ? "__Host-" : "", port);
+    struct MHD_OptionItem encryption[] = {
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)HTTP_TLS_PRIORITIES},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)http_tls_retrieve},
+        {MHD_OPTION_HTTPS_MEM_TRUST, 0,
+         options->tls != NULL ? (void *)(uintptr_t)http_tls_trust(options->tls) : NULL},
+        {MHD_OPTION_END, 0, NULL}};
     /* poll, not epoll: its edges are lost when a client's last bytes and its end come together, and
      * the connection stays until it has been idle for long enough. */
     http->daemon = MHD_start_daemon(
-        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        serve, http, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_NOTIFY_CONNECTION, connection_changed, http, MHD_OPTION_NOTIFY_COMPLETED,
-        request_done, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_PER_HOST,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_END);
+        (options->tls != NULL ? MHD_USE_TLS : 0) | MHD_USE_POLL_INTERNAL_THREAD |
+            MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+        0, NULL, NULL, serve, http, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, http,
+        MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)HTTP_CONNECTIONS_PER_HOST, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768,
+        MHD_OPTION_ARRAY, options->tls != NULL ? encryption : &encryption[3], MHD_OPTION_END);
     if (http->daemon == NULL) {
         http_clients_done(&http->clients);
         close(fd);
@@ -315,6 +323,10 @@ void http_tick(struct http *http, kvr_ns now)
 {
     http_clients_sweep(&http->clients, now);
     access_reread(http->options.access, false);
+    if (http->options.tls == NULL)
+        return;
+    http_tls_look(http->options.tls, false);
+    metrics_set_expiry(http->options.metrics, http_tls_expiry(http->options.tls));
 }
 
 struct http *http_stop(struct http *http)

@@ -17,6 +17,7 @@
 #include "scheduler/access.h"
 #include "scheduler/api.h"
 #include "scheduler/http_clients.h"
+#include "scheduler/http_tls.h"
 #include "scheduler/ingest.h"
 #include "scheduler/queries.h"
 
@@ -24,8 +25,6 @@
 #define HTTP_CONNECTIONS_PER_HOST 128
 #define HTTP_IDLE_SECONDS         15
 #define HTTP_BODIES_BYTES_MAX     ((size_t)64 << 20)
-
-struct http_tls;
 
 struct http_options {
     struct kvr_address listen; /* a literal, or localhost */

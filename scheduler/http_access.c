@@ -1,6 +1,7 @@
 #include "scheduler/http_request.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 
@@ -69,6 +70,25 @@ static void find_source(struct request *request)
         request->from = (struct kvr_address){0};
 }
 
+/* What the client has shown in its handshake; NULL: nothing, or there is no TLS. Without memory for
+ * the connection's record it has shown nothing. */
+static const struct http_shown *shown_by(struct request *request)
+{
+    struct http_tls *tls = request->http->options.tls;
+    const union MHD_ConnectionInfo *session, *client;
+    struct http_client *record;
+
+    if (tls == NULL)
+        return NULL;
+    session = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    client = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (session == NULL || client == NULL || client->socket_context == NULL)
+        return NULL;
+    record = client->socket_context;
+    http_tls_judge(tls, session->tls_session, kvr_clock_now(), &record->shown);
+    return record->shown.given ? &record->shown : NULL;
+}
+
 bool http_access(struct request *request, const char *path, const char *method,
                  enum MHD_Result *ret_result)
 {
@@ -83,15 +103,22 @@ bool http_access(struct request *request, const char *path, const char *method,
                                               request->http->cookie_name),
         .token_in_url = kvr_token_within(path),
     };
+    const struct http_shown *shown = shown_by(request);
     struct kvr_address local;
     refusal why;
 
+    if (shown != NULL && shown->good)
+        ask.certificate = &shown->certificate;
+    ask.bad_certificate = shown != NULL && !shown->good;
     find_source(request);
     ask.from = request->from.host[0] != '\0' ? &request->from : NULL;
     ask.local = local_address(request, &local) ? &local : NULL;
     MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, look_for_token,
                               &ask.token_in_url);
     why = access_check(request->http->options.access, &ask, kvr_clock_now(), &request->actor);
+    if (why == REFUSAL_END && request->route == ROUTE_REPORT && ask.certificate != NULL &&
+        ask.certificate->agent)
+        memcpy(request->agent, ask.certificate->name, sizeof(request->agent));
     if (why == REFUSAL_END)
         return true;
     *ret_result = http_refuse(request, why);

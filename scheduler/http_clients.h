@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "scheduler/http_tls.h"
 
 #define HTTP_REQUEST_SECONDS 30
 
@@ -18,6 +19,7 @@ struct http_client {
     struct http_client *next, *previous;
     int socket; /* libmicrohttpd's; open until `left` has returned */
     kvr_ns asked_at;
+    struct http_shown shown; /* with TLS; the daemon's thread */
 };
 
 struct http_clients {

@@ -181,6 +181,7 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
         .listen = *listen_at,
         .web_root = config->web_root[0] != '\0' ? config->web_root : NULL,
         .access = access_options(config),
+        .tls = kvr_tls_given(&config->tls) ? &config->tls : NULL,
     };
     struct kvr_address listening = *listen_at;
     char printed[KVR_ADDRESS_TEXT_BYTES];
@@ -200,8 +201,8 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     if (status == KVR_OK)
         log_access(config);
     if (status == KVR_OK)
-        kvr_log_info("kvrail-scheduler %s listens on http://%s/", KVRAIL_VERSION,
-                     kvr_address_print(&listening, printed));
+        kvr_log_info("kvrail-scheduler %s listens on %s://%s/", KVRAIL_VERSION,
+                     parts.tls != NULL ? "https" : "http", kvr_address_print(&listening, printed));
     return status;
 }
 
@@ -217,6 +218,8 @@ static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct c
         if (number == SIGHUP) {
             kvr_options_hang_up(&command, argc, argv, config, sizeof(*config));
             access_reread(scheduler->access, true);
+            if (scheduler->tls != NULL)
+                http_tls_look(scheduler->tls, true);
         } else if (number > 0) {
             return number;
         }
@@ -239,15 +242,14 @@ int main(int argc, char **argv)
         return exit_status;
     if (kvr_tls_check(&config.tls, &error) != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
-    if (kvr_tls_given(&config.tls))
-        return kvr_options_refuse(&command, "--tls-certificate: the scheduler cannot use it yet");
     status = kvr_address_parse(config.listen, -1, &error, &address);
     if (status != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
-    if (!kvr_address_is_loopback(&address) && !config.tls.insecure)
+    if (!kvr_address_is_loopback(&address) && !kvr_tls_given(&config.tls) && !config.tls.insecure)
         return kvr_options_refuse(&command,
                                   "--listen %s is open to other hosts, and nothing is encrypted: "
-                                  "listen on loopback, or say --insecure",
+                                  "give --tls-certificate, --tls-key and --tls-ca, listen on "
+                                  "loopback, or say --insecure",
                                   config.listen);
     /* Blocked before the first thread is made, so that every thread leaves them to this one. */
     sigemptyset(&signals);

@@ -155,6 +155,13 @@ void metrics_signed_in(struct metrics *metrics)
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_set_expiry(struct metrics *metrics, int64_t expiry)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->certificate_expiry = expiry;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END])
 {
     pthread_mutex_lock(&metrics->lock);

@@ -30,6 +30,8 @@ void metrics_contradicted(struct metrics *metrics, uint64_t count);
 /* A request over HTTP that was refused before it was looked at; a browser that signed in. */
 void metrics_refuse(struct metrics *metrics, refusal why);
 void metrics_signed_in(struct metrics *metrics);
+/* When the scheduler's certificate ends, in seconds of 1970; 0: it has none. */
+void metrics_set_expiry(struct metrics *metrics, int64_t expiry);
 /* How many transfers are in each state. */
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END]);
 /* So many transfers of each state are not there any more. */

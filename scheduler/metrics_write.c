@@ -98,6 +98,12 @@ static void write_access(const struct metrics *metrics, FILE *out)
         fprintf(out, "kvrail_http_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
                 refusal_facts((refusal)why)->name, metrics->refusals[why]);
     counter(out, "http_sign_ins_total", "Sessions of browsers that began.", metrics->signed_in);
+    if (metrics->certificate_expiry == 0)
+        return;
+    head(out, "scheduler_certificate_expiry_seconds", "gauge",
+         "When the scheduler's certificate ends, in seconds since 1970.");
+    fprintf(out, "kvrail_scheduler_certificate_expiry_seconds %" PRId64 "\n",
+            metrics->certificate_expiry);
 }
 
 static void write_self(const struct metrics *metrics, kvr_ns now, FILE *out)

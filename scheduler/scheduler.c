@@ -38,6 +38,9 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
     if (status == KVR_OK)
         status = access_open(&options->access, &scheduler->access, error);
     http.access = scheduler->access;
+    if (status == KVR_OK && options->tls != NULL)
+        status = http_tls_open(options->tls, &scheduler->tls, error);
+    http.tls = scheduler->tls;
     if (status == KVR_OK)
         status = queries_start(scheduler->api, &scheduler->queries, error);
     http.ingest = scheduler->ingest;
@@ -59,6 +62,7 @@ void scheduler_close(struct scheduler *scheduler)
     ingest_close(scheduler->ingest);
     queries_close(scheduler->queries);
     access_close(scheduler->access);
+    http_tls_close(scheduler->tls);
     api_close(scheduler->api);
     metrics_close(scheduler->metrics);
     fleet_close(scheduler->fleet);

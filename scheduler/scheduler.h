@@ -10,6 +10,7 @@ struct scheduler_options {
     struct kvr_address listen; /* a literal, or localhost */
     const char *web_root;      /* NULL: the page that is compiled in */
     struct access_options access;
+    const struct kvr_tls_config *tls; /* NULL: plain HTTP */
 };
 
 struct scheduler {
@@ -20,6 +21,7 @@ struct scheduler {
     struct api *api;
     struct queries *queries;
     struct access *access;
+    struct http_tls *tls;
     struct http *http;
     uint16_t port; /* where it listens */
 };

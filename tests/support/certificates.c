@@ -131,6 +131,12 @@ unsigned certificate_make(struct authority *authority, const char *name,
     if (shape->uri != NULL)
         CHECK(gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_URI, shape->uri,
                                                    (unsigned)strlen(shape->uri), GNUTLS_FSAN_SET));
+    if (shape->loopback) {
+        CHECK(gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_DNSNAME, "localhost", 9,
+                                                   GNUTLS_FSAN_APPEND));
+        CHECK(gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_IPADDRESS, "\x7f\0\0\1",
+                                                   4, GNUTLS_FSAN_APPEND));
+    }
     if (!shape->only_client)
         CHECK(gnutls_x509_crt_set_key_purpose_oid(certificate, GNUTLS_KP_TLS_WWW_SERVER, 0));
     if (!shape->only_server)

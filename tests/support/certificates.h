@@ -22,6 +22,7 @@ struct certificate_shape {
     long begins, ends; /* seconds from now */
     bool only_server, only_client;
     bool rsa;
+    bool loopback; /* it also names localhost and 127.0.0.1, for clients that check the host */
 };
 
 void authority_make(struct authority *authority, const char *folder, const char *name);
