@@ -376,6 +376,7 @@ class Refusals(Pair):
                 call()
             self.assertIn("was closed: open another", str(caught.exception))
         engine.memory.close()
+        engine.identity.generation += 1
         with kvrail.Connection(
             os.environ["TARGET_SOCKET"], engine.identity, PATIENCE
         ) as connection:
