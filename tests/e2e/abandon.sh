@@ -18,7 +18,7 @@ ask() {
     verb=$1
     shift
     got=0
-    "$bin/kvrail" "$verb" --scheduler "$scheduler" "$@" >"$work/said" 2>&1 || got=$?
+    tool "$verb" --scheduler "$scheduler" "$@" >"$work/said" 2>&1 || got=$?
     [ "$got" = "$want" ] || fail "kvrail $verb $*: status $got, not $want: $(cat "$work/said")"
     grep -qF -- "$text" "$work/said" || fail "kvrail $verb $*: no '$text' in: $(cat "$work/said")"
 }
@@ -29,7 +29,7 @@ state() {
 }
 
 has_state() {
-    curl -s "http://$scheduler/api/v1/transfers?limit=1&request=$1" >"$work/body" && file_has "$work/body" "$2"
+    ask_scheduler "/api/v1/transfers?limit=1&request=$1" >"$work/body" && file_has "$work/body" "$2"
 }
 
 # logged NAME TEXT: until the log of that program has it.
@@ -46,7 +46,7 @@ gone() {
 start held "$publish" "$work/source.sock" held/one
 held_pid=$started
 state held/one '"state":"opened"'
-"$bin/kvrail" status --scheduler "$scheduler" >"$work/said"
+tool status --scheduler "$scheduler" >"$work/said"
 grep -q 'held/one, attempt 0: held for [0-9]* s without a target, at prefill-0' "$work/said" ||
     fail "status does not name what is held: $(cat "$work/said")"
 asked_at=$(date +%s%N)
@@ -55,7 +55,7 @@ gone "$held_pid"
 echo "freed $((($(date +%s%N) - asked_at) / 1000000)) ms after the call"
 grep -q 'source_free: cancelled' "$work/held.log" || fail "it ended so: $(cat "$work/held.log")"
 state held/one '"state":"cancelled"'
-"$bin/kvrail" status --scheduler "$scheduler" | grep -q 'held for' && fail "status still holds it"
+tool status --scheduler "$scheduler" | grep -q 'held for' && fail "status still holds it"
 grep -q 'the scheduler abandoned it' "$work/body" || fail "the reason is missing: $(cat "$work/body")"
 ask 1 'ended already: it is cancelled' abandon held/one
 ask 1 'no such request is known' abandon nobody
@@ -92,7 +92,7 @@ pair_pid=$!
 started_pids="$started_pids $pair_pid"
 exec 9>"$work/go"
 state pair '"state":"first_land"'
-source_reported() { "$bin/kvrail" why --scheduler "$scheduler" pair | grep -q first_post; }
+source_reported() { tool why --scheduler "$scheduler" pair | grep -q first_post; }
 wait_for 30 source_reported || fail "the source does not report: $(cat "$work/prefill.log")"
 ask 1 'a target has come for this request (decode-0)' abandon pair
 ask 1 'a target has come for this request (decode-0)' renew pair

@@ -59,7 +59,7 @@ expect verified 20
 
 # Epochs of all rails, as the agents have reported them.
 epochs() {
-    curl -s "http://$scheduler/api/v1/agents" | tr ',' '\n' |
+    ask_scheduler /api/v1/agents | tr ',' '\n' |
         sed -n 's/.*"epoch": *\([0-9]*\).*/\1/p' | awk '{ sum += $1 } END { print sum + 0 }'
 }
 [ "$(epochs)" = 4 ] || fail "the rails have $(epochs) epochs, not one each"

@@ -64,7 +64,7 @@ done
 good 3 --kv-bytes-per-token 0 --layers 0 --pool-bytes 128M --page-tokens 16
 
 # An engine that closes its connection says so, and is not counted as lost.
-engines_gone() { [ "$(curl -s "http://$scheduler/api/v1/agents" | grep -o '"engines":\[\]' | wc -l)" = 2 ]; }
+engines_gone() { [ "$(ask_scheduler /api/v1/agents | grep -o '"engines":\[\]' | wc -l)" = 2 ]; }
 wait_for 30 engines_gone || fail "the scheduler shows engines that closed their connection"
-lost=$(curl -s "http://$scheduler/metrics" | awk '/^kvrail_engines_lost_total/ { sum += $2 } END { print sum + 0 }')
+lost=$(ask_scheduler /metrics | awk '/^kvrail_engines_lost_total/ { sum += $2 } END { print sum + 0 }')
 [ "$lost" = 0 ] || fail "$lost engines that closed their connection were counted as lost"

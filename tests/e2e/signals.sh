@@ -19,7 +19,7 @@ live() {
 }
 
 has_live() {
-    "$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json" &&
+    tool status --scheduler "$scheduler" --json >"$work/status.json" &&
         grep -q "\"transfers_live\": $1\\b" "$work/status.json"
 }
 

@@ -59,8 +59,8 @@ static pid_t start_scheduler(void)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        execl(program, program, "--listen", listen_at, "--state-dir", folder, "--port-file",
-              port_file, "--log-level", "warning", (char *)NULL);
+        execl(program, program, "--insecure", "--listen", listen_at, "--state-dir", folder,
+              "--port-file", port_file, "--log-level", "warning", (char *)NULL);
         _exit(127);
     }
     read_port(port_file);

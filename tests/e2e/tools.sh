@@ -37,7 +37,7 @@ expect verified 15
 
 # Agents report within a second or two.
 status_is_known() {
-    "$bin/kvrail" status --scheduler "$scheduler" --limit 5 >"$work/status" &&
+    tool status --scheduler "$scheduler" --limit 5 >"$work/status" &&
         [ "$(grep -c ' done ' "$work/status")" = 5 ] &&
         grep -q '^prefill-0 .* up .* s  *1  *1 ' "$work/status" &&
         grep -q '^decode-0 .* up ' "$work/status"
@@ -45,15 +45,15 @@ status_is_known() {
 wait_for 30 status_is_known ||
     fail "the scheduler does not know of the transfers and of a warm peer: $(cat "$work/status")"
 says "$work/status" 'What is odd:'
-"$bin/kvrail" status --scheduler "$scheduler" --json >"$work/status.json"
+tool status --scheduler "$scheduler" --json >"$work/status.json"
 says "$work/status.json" '"transfers": \['
 says "$work/status.json" '"peers_warm": 1'
-curl -s "http://$scheduler/api/v1/agents" >"$work/agents.json"
+ask_scheduler /api/v1/agents >"$work/agents.json"
 says "$work/agents.json" "\"$long:9480\""
 status=0
-"$bin/kvrail" status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
+tool status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
 [ $status = 75 ] || fail "status of nothing ended in $status"
-says "$work/unreachable" 'no answer from the scheduler at http://127.0.0.1:1'
+says "$work/unreachable" 'no answer from the scheduler at https*://127.0.0.1:1'
 
 "$bin/kvrail" topo >"$work/topo"
 says "$work/topo" '^tcp .* lo '
@@ -64,10 +64,10 @@ says "$work/topo.json" '"provider_path"'
 # What the rails did is in the metrics: writes, in batches, that took some time each, and nothing is
 # under way any more.
 rail_metric() {
-    curl -s "http://$scheduler/metrics" |
+    ask_scheduler /metrics |
         awk -v name="kvrail_rail_$1{agent=\"$2\"" 'index($0, name) == 1 { sum += $2 } END { print sum + 0 }'
 }
-curl -s "http://$scheduler/metrics" >"$work/metrics"
+ask_scheduler /metrics >"$work/metrics"
 says "$work/metrics" '^# TYPE kvrail_rail_in_flight_writes gauge'
 writes_are_reported() {
     [ "$(rail_metric writes_total prefill-0)" != 0 ] && [ "$(rail_metric in_flight_writes prefill-0)" = 0 ] &&
@@ -86,9 +86,9 @@ for metric in bytes_total writes_total thread_spin_seconds_total thread_sleep_se
     above_0 $metric prefill-0
     above_0 $metric decode-0
 done
-curl -s "http://$scheduler/metrics" >"$work/metrics"
+ask_scheduler /metrics >"$work/metrics"
 says "$work/metrics" '^kvrail_rail_refusals_total{agent="prefill-0",rail="1",provider="tcp"} [0-9]'
-curl -s "http://$scheduler/api/v1/agents" >"$work/agents.json"
+ask_scheduler /api/v1/agents >"$work/agents.json"
 for counter in batches refusals in_flight_writes window_writes post_seconds completion_seconds thread_spin_seconds \
     thread_sleep_seconds thread_cpu_seconds; do
     says "$work/agents.json" "\"$counter\": *[0-9]"

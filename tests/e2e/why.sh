@@ -28,7 +28,7 @@ why() {
 said() {
     printf %s "$1" >"$work/words"
     shift
-    "$bin/kvrail" why --scheduler "$scheduler" "$@" >"$work/why" 2>&1 || { missing="status 0"; return 1; }
+    tool why --scheduler "$scheduler" "$@" >"$work/why" 2>&1 || { missing="status 0"; return 1; }
     while IFS= read -r missing; do
         grep -qF -- "$missing" "$work/why" || return 1
     done <"$work/words"
@@ -75,21 +75,21 @@ why 'no source has published the request' 'Other transfers of requests with that
 
 # ---- what cannot be answered
 status=0
-"$bin/kvrail" why --scheduler "$scheduler" nothing-like-it 2>"$work/why" || status=$?
+tool why --scheduler "$scheduler" nothing-like-it 2>"$work/why" || status=$?
 [ $status = 1 ] || fail "an unknown request ended in $status"
 grep -q "knows no transfer 'nothing-like-it'" "$work/why" || fail "$(cat "$work/why")"
 status=0
-"$bin/kvrail" why --scheduler 127.0.0.1:1 x 2>"$work/why" || status=$?
+tool why --scheduler 127.0.0.1:1 x 2>"$work/why" || status=$?
 [ $status = 75 ] || fail "no scheduler ended in $status"
 status=0
-"$bin/kvrail" why --scheduler "$scheduler" "$(printf '%0200d' 1)" 2>"$work/why" || status=$?
+tool why --scheduler "$scheduler" "$(printf '%0200d' 1)" 2>"$work/why" || status=$?
 [ $status = 1 ] || fail "what no request can be called ended in $status: $(cat "$work/why")"
 grep -q 'is not the beginning of a request' "$work/why" || fail "$(cat "$work/why")"
 status=0
-"$bin/kvrail" why 2>"$work/why" || status=$?
+tool why 2>"$work/why" || status=$?
 [ $status = 2 ] || fail "no argument ended in $status"
 
 # ---- and what is odd stands in the overview
-"$bin/kvrail" status --scheduler "$scheduler" >"$work/status"
+tool status --scheduler "$scheduler" >"$work/status"
 grep -q 'why-nobody is [ef]' "$work/status" || fail "status finds nothing odd: $(cat "$work/status")"
 echo "e2e.why: passed"

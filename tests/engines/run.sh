@@ -119,7 +119,7 @@ prefill_options="--heartbeat 4s" decode_options=$prefill_options
 start_all
 export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python" PYTHONDONTWRITEBYTECODE=1 \
     SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler" \
-    WORK_FOLDER="$work"
+    WORK_FOLDER="$work" SCHEDULER_TLS="$(scheduler_tls)"
 run_servers full
 run_servers windows
 if [ -n "${KVRAIL_CAMPAIGN:-}" ]; then

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import model
+from scheduler import ask
 
 START_SECONDS = 300
 ANSWER_SECONDS = 180
@@ -43,9 +44,19 @@ def wait_until(
 
 
 def metric(address: str, name: str) -> float:
-    """The sum of all values of that name on a page of metrics."""
+    """The sum of all values of that name on vLLM's page of metrics."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=ANSWER_SECONDS) as page:
-        lines = page.read().decode().splitlines()
+        return value_in(page.read().decode(), name, address)
+
+
+def metric_of_scheduler(address: str, name: str) -> float:
+    """The same on the scheduler's."""
+    with ask(address, "/metrics", ANSWER_SECONDS) as page:
+        return value_in(page.read().decode(), name, address)
+
+
+def value_in(page: str, name: str, address: str) -> float:
+    lines = page.splitlines()
     values = [line.split()[-1] for line in lines if line.startswith((name + "{", name + " "))]
     if not values:
         raise AssertionError(f"{address} has no metric {name}")
@@ -54,8 +65,7 @@ def metric(address: str, name: str) -> float:
 
 def not_done(scheduler: str) -> str:
     """A line for each transfer of kvrail that is not done or ended otherwise."""
-    address = f"http://{scheduler}/api/v1/transfers?limit=500"
-    with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as page:
+    with ask(scheduler, "/api/v1/transfers?limit=500", ANSWER_SECONDS) as page:
         transfers = json.load(page)["transfers"]
     return "".join(
         f"\n{each['opened']} {each['request']}: {each['state']} at {each['ended']}: "

@@ -25,7 +25,7 @@ import unittest
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import harness
-from servers import BLOCK, Pair, Proxy, metric, new_prompt, not_done, tokens_of, wait_until
+from servers import BLOCK, Pair, Proxy, metric_of_scheduler, new_prompt, not_done, tokens_of, wait_until
 
 AT_ONCE = 8
 IDLE_SECONDS = 90
@@ -66,7 +66,7 @@ def restart(agent: str) -> None:
 
 def moved() -> float:
     """Transfers that kvrail's agents have completed, at both ends."""
-    return metric(scheduler, "kvrail_path_transfers_total")
+    return metric_of_scheduler(scheduler, "kvrail_path_transfers_total")
 
 
 class Case(unittest.TestCase):

@@ -6,10 +6,10 @@ import os
 import random
 import time
 import unittest
-import urllib.request
 
 import harness
 import kvrail
+import scheduler
 from engines import PATIENCE, EventKind, connect
 
 GROUPS, PAGES = kvrail.GROUPS_MAX, 4
@@ -123,8 +123,7 @@ def mappings(pid: str, name: str) -> int:
 
 def figures(name: str) -> dict[str, int]:
     """What the scheduler shows of the engine's regions."""
-    url = f"http://{os.environ['SCHEDULER']}/api/v1/agents"
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+    with scheduler.ask(os.environ["SCHEDULER"], "/api/v1/agents", PATIENCE) as answer:
         agents = json.load(answer)["agents"]
     engines = [engine for agent in agents for engine in agent["engines"]]
     return next((engine for engine in engines if engine["model"] == name), {})

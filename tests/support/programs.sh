@@ -159,11 +159,45 @@ default_rails() {
     esac
 }
 
+# For programs in Python that ask the scheduler.
+scheduler_tls() { [ "$secure" = no ] || echo "$tls"; }
+
+# tool ARGUMENT…: a command of `kvrail` that asks the scheduler, as a client of this test's CA.
+tool() {
+    # shellcheck disable=SC2046 # variables
+    env $(tool_environment) "$bin/kvrail" "$@"
+}
+
+tool_environment() {
+    [ "$secure" = no ] ||
+        echo "KVRAIL_TLS_CA=$tls/ca.pem KVRAIL_TLS_CERTIFICATE=$tls/tests.pem KVRAIL_TLS_KEY=$tls/tests-key.pem"
+}
+
+# ask_scheduler PATH [ARGUMENT…]: as a client of this test's CA; arguments of curl.
+ask_scheduler() {
+    path=$1
+    shift
+    if [ "$secure" = no ]; then
+        set -- "$@" "http://$scheduler$path"
+    else
+        set -- "$@" --cacert "$tls/ca.pem" --cert "$tls/tests.pem" --key "$tls/tests-key.pem" "https://$scheduler$path"
+    fi
+    curl -s -m $((10 * patience)) "$@"
+}
+
 # The scheduler's metrics. A bare host has bash, and perhaps no curl.
 metrics() {
-    # shellcheck disable=SC2016 # bash expands it
-    timeout $((10 * patience)) bash -c 'exec 3<>"/dev/tcp/${0%:*}/${0##*:}" &&
-        printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3' "$scheduler" 2>/dev/null | tr -d '\r'
+    if command -v curl >/dev/null; then
+        ask_scheduler /metrics
+    elif [ "$secure" = no ]; then
+        # shellcheck disable=SC2016 # bash expands it
+        timeout $((10 * patience)) bash -c 'exec 3<>"/dev/tcp/${0%:*}/${0##*:}" &&
+            printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3' "$scheduler" 2>/dev/null | tr -d '\r'
+    else
+        printf 'GET /metrics HTTP/1.0\r\n\r\n' | timeout $((10 * patience)) openssl s_client -quiet \
+            -connect "$scheduler" -CAfile "$tls/ca.pem" -cert "$tls/tests.pem" -key "$tls/tests-key.pem" 2>/dev/null |
+            tr -d '\r'
+    fi
 }
 
 # moved ROLE PATH COUNT: so many transfers, the scheduler says, once the agents have reported them.
@@ -179,7 +213,8 @@ has_moved() {
 start_scheduler() {
     need kvrail-scheduler
     rm -f "$work/scheduler.port"
-    start scheduler "$bin/kvrail-scheduler" --insecure --listen "${scheduler:-127.0.0.1:0}" \
+    # shellcheck disable=SC2046 # options
+    start scheduler "$bin/kvrail-scheduler" $(credentials scheduler scheduler) --listen "${scheduler:-127.0.0.1:0}" \
         --port-file "$work/scheduler.port" --state-dir "$work/scheduler"
     scheduler_pid=$started
     await scheduler "$work/scheduler.port"
@@ -222,7 +257,8 @@ start_all() {
 # Becomes the replay: only in a subshell, which is then what a kill meets.
 exec_replay() {
     rm -f "$work/figures.json" "$work/pids"
-    exec "$bin/kvrail" replay --source-socket "$work/source.sock" \
+    # shellcheck disable=SC2046 # variables
+    exec env $(tool_environment) "$bin/kvrail" replay --source-socket "$work/source.sock" \
         --target-socket "$work/target.sock" --source-agent "${source_agent:-127.0.0.1:1}" \
         --json "$work/figures.json" --pid-file "$work/pids" \
         --kv-bytes-per-token 2k --pool-bytes 64M "$@" >>"$work/replay.log" 2>&1

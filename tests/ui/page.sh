@@ -95,7 +95,7 @@ done
 
 # A second scheduler, which wants a token.
 token=$("$bin/kvrail" token eve read --append "$work/tokens")
-"$bin/kvrail-scheduler" --listen 127.0.0.1:0 --port-file "$work/guarded.port" --state-dir "$work/guarded" \
+"$bin/kvrail-scheduler" --insecure --listen 127.0.0.1:0 --port-file "$work/guarded.port" --state-dir "$work/guarded" \
     --token-file "$work/tokens" 2>"$work/guarded.log" &
 guarded=$!
 tries=0

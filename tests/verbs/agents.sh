@@ -72,7 +72,7 @@ expect_good() {
 
 # of_rail RAIL NAME: a number that the scheduler knows of a rail; an agent reports once a second.
 of_rail() {
-    curl -sS "http://$scheduler/api/v1/agents" | tr '{}' '\n\n' |
+    ask_scheduler /api/v1/agents | tr '{}' '\n\n' |
         sed -n "s/^\"name\":\"rxe$1\",.*\"$2\":\\([0-9]*\\).*/\\1/p"
 }
 
