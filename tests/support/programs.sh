@@ -132,7 +132,7 @@ has_made() {
 # credentials ROLE NAME: the options by which a program of that role and name proves its identity.
 credentials() {
     if [ "$secure" = no ]; then
-        echo "--insecure"
+        [ -z "${beyond_loopback:-}" ] || echo "--insecure"
         return
     fi
     [ -e "$tls/$2.pem" ] || make_certificate "$@"
