@@ -53,12 +53,12 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
     return kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);
 }
 
-/* Nothing is encrypted, so no option alone opens a port to other hosts. */
+/* Without certificates no option alone opens a port to other hosts. */
 const char *kvr_agent_exposed(const struct kvr_agent_config *config)
 {
     struct kvr_address address;
 
-    if (config->tls.insecure)
+    if (config->tls.insecure || kvr_tls_given(&config->tls))
         return NULL;
     if (config->listen[0] != '\0' &&
         kvr_address_parse(config->listen, 0, NULL, &address) == KVR_OK &&

@@ -74,13 +74,14 @@ static kvr_status exposed_check(const struct kvr_agent *agent, const struct kvr_
 {
     struct kvr_address address;
 
-    if (agent->config->tls.insecure || !facts->exposed ||
+    if (agent->config->tls.insecure || kvr_tls_given(&agent->config->tls) || !facts->exposed ||
         (kvr_address_parse(facts->source, 0, NULL, &address) == KVR_OK &&
          kvr_address_is_loopback(&address)))
         return KVR_OK;
     return kvr_error_set(error, KVR_REFUSED, "rails",
-                         "rail %s is open to other hosts, and nothing is encrypted: take loopback "
-                         "rails, or say --insecure",
+                         "rail %s is open to other hosts, and no peer proves its identity: give "
+                         "--tls-certificate, --tls-key and --tls-ca, take loopback rails, or say "
+                         "--insecure",
                          facts->source);
 }
 

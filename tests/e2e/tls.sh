@@ -46,6 +46,13 @@ for wrong in "expired expired at" "revoked is revoked" "forged lead to the CA" "
     file_has "$work/no.log" "${wrong#* }" || fail "it does not say '${wrong#* }': $(cat "$work/no.log")"
 done
 
+# Certificates open an address to other hosts.
+# shellcheck disable=SC2046
+start open "$bin/prefill-agent" --name prefill-0 $(options prefill) --engine-socket "$work/open.sock" \
+    --listen 0.0.0.0:0 --rail 127.0.0.1 --port-file "$work/open.port"
+await open "$work/open.port"
+kill "$started"
+
 credentials() { options "${2%-0}"; } # of programs.sh, by the CA of this test
 start_all
 replay --requests 10 || fail "a replay over TLS ended in $?"
