@@ -1,6 +1,6 @@
 /* Goal: agents that dial in great number, or under another's name, do not harm those that are
- * there. Method: a source's table; sockets that say HELLO and nothing more, from several addresses
- * of loopback. */
+ * there. Method: a source's table; sockets that say HELLO, answer WELCOME and say nothing more,
+ * from several addresses of loopback. */
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
@@ -17,13 +17,23 @@
 
 static int strangers[STRANGERS_MAX];
 static uint32_t stranger_count;
+static struct kvr_message_decoder *decoder;
+
+static void say(int fd, const struct kvr_message *message)
+{
+    uint8_t frame[4096];
+    uint32_t length;
+    size_t bytes;
+
+    assert_int_equal(kvr_message_encode(message, frame + 4, sizeof(frame) - 4, &bytes), KVR_OK);
+    length = htonl((uint32_t)bytes);
+    memcpy(frame, &length, sizeof(length));
+    assert_int_equal(send(fd, frame, bytes + 4, MSG_NOSIGNAL), (ssize_t)bytes + 4);
+}
 
 static void say_hello(int fd, const char *name, uint64_t boot)
 {
     struct kvr_message message = {.kind = KVR_MSG_HELLO};
-    uint8_t frame[4096];
-    uint32_t length;
-    size_t bytes;
 
     message.hello = target.hello;
     snprintf(message.hello.agent, sizeof(message.hello.agent), "%s", name);
@@ -31,10 +41,29 @@ static void say_hello(int fd, const char *name, uint64_t boot)
     message.hello.version_min = KVR_PROTOCOL_MIN;
     message.hello.version_max = KVR_PROTOCOL_MAX;
     message.hello.beat_ms = KVR_BEAT_MS_MAX;
-    assert_int_equal(kvr_message_encode(&message, frame + 4, sizeof(frame) - 4, &bytes), KVR_OK);
-    length = htonl((uint32_t)bytes);
-    memcpy(frame, &length, sizeof(length));
-    assert_int_equal(send(fd, frame, bytes + 4, MSG_NOSIGNAL), (ssize_t)bytes + 4);
+    say(fd, &message);
+}
+
+/* Answers a WELCOME, without which no owner hears of the peer. False: none has come. */
+static bool answer(int fd)
+{
+    struct kvr_message message, resume = {.kind = KVR_MSG_RESUME};
+    uint8_t frame[4096];
+    struct kvr_error error;
+    ssize_t came = recv(fd, frame, sizeof(frame), MSG_DONTWAIT | MSG_PEEK);
+    uint32_t length = 0;
+
+    if (came > 4) {
+        memcpy(&length, frame, sizeof(length));
+        length = ntohl(length);
+    }
+    if (length == 0 || came - 4 < (ssize_t)length)
+        return false;
+    assert_int_equal(kvr_message_decode(decoder, frame + 4, length, &message, &error), KVR_OK);
+    assert_int_equal(message.kind, KVR_MSG_WELCOME);
+    resume.seen.session = message.hello.session;
+    say(fd, &resume);
+    return true;
 }
 
 /* A connection from 127.0.0.`host`. */
@@ -61,10 +90,12 @@ static void stranger(uint8_t host, const char *name)
 {
     uint32_t before = heard();
     int fd = connect_from(host);
+    bool answered = false;
 
     assert_true(stranger_count < STRANGERS_MAX);
     strangers[stranger_count++] = fd;
     say_hello(fd, name, kvr_random_u64() | 1);
+    LOOP_UNTIL(&loop, heard() > before || answered || (answered = answer(fd)));
     LOOP_UNTIL(&loop, heard() > before);
 }
 
@@ -178,6 +209,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_short_absence_costs_no_place, begin_patient, leave),
         cmocka_unit_test_setup_teardown(a_name_does_not_end_a_session, begin_as_agents, leave),
     };
+    int failed;
 
-    return cmocka_run_group_tests_name("peer_strangers", tests, NULL, NULL);
+    decoder = kvr_message_decoder_open();
+    failed = cmocka_run_group_tests_name("peer_strangers", tests, NULL, NULL);
+    kvr_message_decoder_close(decoder);
+    return failed;
 }
