@@ -11,6 +11,7 @@
 uv_loop_t loop;
 uint32_t beat_ms = SHORT_BEAT_MS;
 struct probe source, target;
+struct kvr_credentials *source_credentials, *target_credentials;
 char address[64];
 
 static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
@@ -83,6 +84,14 @@ static void on_turned_away(void *self, kvr_ns now, const char *who, kvr_status s
     snprintf(probe->detail, sizeof(probe->detail), "%s", detail);
 }
 
+static void on_refused(void *self, kvr_tls_refusal refusal)
+{
+    struct probe *probe = self;
+
+    probe->refused++;
+    probe->refusal = refusal;
+}
+
 bool sanitized(void)
 {
     const char *sanitizer = getenv("KVRAIL_SANITIZE");
@@ -104,11 +113,13 @@ void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t 
 
     prepare();
     options = (struct kvr_peers_options){
-        .owner = {probe, on_hello, on_meet, on_up, on_message, on_lost, on_writable, NULL,
+        .owner = {probe, on_hello, on_meet, on_up, on_message, on_lost, on_writable, on_refused,
                   on_turned_away},
         .beat_ms = beat_ms,
         .queue_bytes = 2u << 20,
         .queue_count = 512,
+        .credentials = probe == &target ? target_credentials : source_credentials,
+        .roles = 1u << (probe == &target ? KVR_IDENTITY_PREFILL : KVR_IDENTITY_DECODE),
     };
 
     *probe = (struct probe){.in_order = true};

@@ -9,8 +9,9 @@
 struct probe {
     struct kvr_peers *peers;
     struct kvr_msg_hello hello;
-    uint32_t meets, up, came, lost, writable, turned_away;
-    uint32_t peer; /* the last one that came up */
+    uint32_t meets, up, came, lost, writable, turned_away, refused;
+    kvr_tls_refusal refusal; /* the last one */
+    uint32_t peer;           /* the last one that came up */
     bool in_order;
     bool redial; /* in the lost callback */
     char redial_address[64];
@@ -25,6 +26,8 @@ extern uv_loop_t loop;
 extern uint32_t beat_ms;
 bool sanitized(void);
 extern struct probe source, target;
+/* For the next tables; NULL: no TLS. */
+extern struct kvr_credentials *source_credentials, *target_credentials;
 extern char address[64]; /* of the last listener */
 
 /* cmocka's fixtures: both tables, and the source listens. With agents' beats, or with the longest

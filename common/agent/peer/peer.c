@@ -106,7 +106,7 @@ static void session_begun(void *self, kvr_ns now, const struct kvr_msg_hello *he
     struct kvr_error error;
 
     if (kvr_peers_name_check(peer->peers, peer->channel, hello, &error) != KVR_OK)
-        return kvr_session_end(peer->session, now, KVR_REFUSED, error.detail);
+        return kvr_peers_end(peer->peers, peer->index, KVR_REFUSED, error.detail);
     kvr_peer_prove(peer);
     peer->boot = hello->boot;
     memcpy(peer->agent, hello->agent, sizeof(peer->agent));
@@ -360,6 +360,8 @@ static void channel_frame(void *self, struct kvr_channel *channel, const uint8_t
 
     if (peer == NULL)
         return kvr_peers_stranger(peers, channel, now, frame, bytes);
+    if (peer->ending)
+        return; /* it may be refused: nothing that is queued may go to it */
     kvr_session_frame(peer->session, now, frame, bytes);
     if (peer->channel != channel)
         return; /* the session ended */
