@@ -7,7 +7,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail kvrail-scheduler prefill-agent decode-agent ../tests/tls_files ../tests/tls_knock
 tls=$work/tls
-mkdir -p "$tls"
+mkdir -p -m 0700 "$tls"
 files() { "$bin/../tests/tls_files" "$tls" "$@"; }
 knock() { "$bin/../tests/tls_knock" "${source_agent#*:}" "$@"; }
 
@@ -24,7 +24,11 @@ counted() {
     wait_for 20 has_counted "$@" || fail "tls_$1 is not $2: $(metrics | grep kvrail_tls_)"
 }
 
-files ca ca
+# The scheduler and this test's questions to it have certificates of the command; its CA signs ours too.
+secure=yes
+"$bin/kvrail" certificates init "$tls" --fleet f >"$work/certificates.log"
+"$bin/kvrail" certificates issue "$tls" scheduler scheduler client tests --host 127.0.0.1 >>"$work/certificates.log"
+cp "$tls/ca-key.pem" "$tls/ca.key"
 files ca other
 files certificate ca prefill kvrail://f/prefill/prefill-0 >/dev/null
 files certificate ca decode kvrail://f/decode/decode-0 >/dev/null
@@ -53,7 +57,13 @@ start open "$bin/prefill-agent" --name prefill-0 $(options prefill) --engine-soc
 await open "$work/open.port"
 kill "$started"
 
-credentials() { options "${2%-0}"; } # of programs.sh, by the CA of this test
+# Of programs.sh: agents have the certificates of above.
+credentials() {
+    case $1 in
+    scheduler) echo "--tls-certificate $tls/scheduler.pem --tls-key $tls/scheduler-key.pem --tls-ca $tls/ca.pem" ;;
+    *) options "${2%-0}" ;;
+    esac
+}
 start_all
 replay --requests 10 || fail "a replay over TLS ended in $?"
 expect verified 10
@@ -139,7 +149,7 @@ replay --requests 3 || status=$?
 # ---- one side without TLS ----
 kill "$decode_pid"
 wait "$decode_pid" || true
-credentials() { echo --insecure; }
+credentials() { :; }
 start_decode
 status=0
 replay --requests 2 || status=$?
