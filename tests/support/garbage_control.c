@@ -1,4 +1,5 @@
 /* Malformed sessions of the control channel: as a decode-agent that is broken or hostile. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ static bool say(struct garbage *garbage, const struct kvr_message *message)
 
 /* ---- good messages to begin with ---- */
 
+static char agent_name[KVR_NAME_BYTES] = "garbage";
+
 static struct kvr_message good_hello(struct garbage *garbage)
 {
     static struct kvr_rail_address rails[2];
@@ -46,7 +49,6 @@ static struct kvr_message good_hello(struct garbage *garbage)
         .version_min = KVR_PROTOCOL_MIN,
         .version_max = KVR_PROTOCOL_MAX,
         .boot = kvr_rng_next(&garbage->rng) | 1,
-        .agent = "garbage",
         .provider = "tcp",
         .host = "nowhere",
         .beat_ms = beat_ms,
@@ -58,6 +60,7 @@ static struct kvr_message good_hello(struct garbage *garbage)
         rails[i] = (struct kvr_rail_address){.rail = i, .epoch = 1, .bytes = 16};
         memcpy(rails[i].address, (uint8_t[]){2, 0, 0, 9, 127, 0, 0, 1}, 8);
     }
+    snprintf(hello->agent, sizeof(hello->agent), "%s", agent_name);
     return message;
 }
 
@@ -345,6 +348,8 @@ static void shape_crowd(struct garbage *garbage)
     struct kvr_message message = good_regions(0);
 
     beat_ms = 60000;
+    /* Of one name only the latest would stay. */
+    snprintf(agent_name, sizeof(agent_name), "crowd-%" PRIu64, kvr_rng_next(&garbage->rng));
     if (greet(garbage) == 0)
         return;
     for (uint64_t sequence = 1; sequence <= 3000; sequence++) {
