@@ -68,6 +68,7 @@ static unsigned verdict(struct certificate_folder *folder, struct authority *aut
                                      {GNUTLS_DT_DNS_HOSTNAME, (void *)(uintptr_t)host, 0}};
     gnutls_x509_trust_list_t trust;
     gnutls_x509_crt_t leaf;
+    gnutls_x509_crl_t revoked = NULL;
     gnutls_datum_t text;
     char file[KVR_NAME_BYTES + 8];
     unsigned result = 0;
@@ -81,14 +82,17 @@ static unsigned verdict(struct certificate_folder *folder, struct authority *aut
     assert_int_equal(gnutls_x509_trust_list_add_cas(trust, &authority->certificate, 1, 0), 1);
     if (certificate_folder_has(folder, "crl.pem")) {
         assert_int_equal(certificate_folder_read(folder, "crl.pem", &text, NULL), KVR_OK);
-        assert_int_equal(
-            gnutls_x509_trust_list_add_trust_mem(trust, NULL, &text, GNUTLS_X509_FMT_PEM, 0, 0), 1);
+        assert_int_equal(gnutls_x509_crl_init(&revoked), 0);
+        assert_int_equal(gnutls_x509_crl_import(revoked, &text, GNUTLS_X509_FMT_PEM), 0);
+        assert_int_equal(gnutls_x509_trust_list_add_crls(trust, &revoked, 1, 0, 0), 1);
         gnutls_free(text.data);
     }
     assert_int_equal(
         gnutls_x509_trust_list_verify_crt2(trust, &leaf, 1, wants, host ? 2 : 1, 0, &result, NULL),
         0);
     gnutls_x509_trust_list_deinit(trust, 0);
+    if (revoked != NULL)
+        gnutls_x509_crl_deinit(revoked);
     gnutls_x509_crt_deinit(leaf);
     return result;
 }

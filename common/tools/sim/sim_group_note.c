@@ -96,7 +96,7 @@ static struct note land_note(const union land_message *m)
         "LAND_FIRST",  "LAND_LAYER",    "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN",
         "FILTERED",    "SUSPECT",       "COMING",        "BAD",          "REVOKED",
         "VERIFIED",    "CORRUPT",       "FORWARD_ENDED", "ROOM",         "COPY_FAILED",
-        "LAND_CLOSED"};
+        "LAND_CLOSED", "STRANGERS"};
     struct note note = {.name = names[m->head.kind - KVR_GROUP_KIND_USER], .nonce = m->transfer};
 
     switch (m->head.kind) {
@@ -120,6 +120,7 @@ static struct note land_note(const union land_message *m)
         note.a = m->round;
         break;
     case LAND_SUSPECT:
+    case LAND_STRANGERS:
         note.a = m->epoch.rail;
         note.b = m->epoch.epoch;
         break;
