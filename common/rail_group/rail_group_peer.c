@@ -283,8 +283,8 @@ static bool link_owes(const struct kvr_group *group, const struct group_link *li
 }
 
 /* A peer that is gone left nothing but a warm-up write, to an address that never answered. The
- * write reads a page of ours that is never given away, so it may hang for a while, as long as few
- * do: else peers that come and go would cost the others the endpoint each time. */
+ * write reads a page of ours that is never given away. So it may hang for a while, as long as few
+ * do. Else peers that come and go would cost the others the endpoint each time. */
 static bool hangs_alone(const struct group_link *link)
 {
     return !link->proven && link->writes == 1 && link->warming != 0 &&
