@@ -40,12 +40,14 @@ static kvr_tls_refusal expired(gnutls_x509_crt_t certificate, unsigned problems,
 kvr_tls_refusal kvr_chain_verify(gnutls_x509_trust_list_t trust, gnutls_x509_crt_t *chain,
                                  unsigned count, const char *purpose, struct kvr_error *error)
 {
-    gnutls_typed_vdata_st data = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
-                                  .data = (unsigned char *)(uintptr_t)purpose};
+    gnutls_typed_vdata_st data = {0};
     unsigned problems = 0;
-    int result = gnutls_x509_trust_list_verify_crt2(trust, chain, count, &data, purpose != NULL, 0,
-                                                    &problems, NULL);
+    int result;
 
+    data.type = GNUTLS_DT_KEY_PURPOSE_OID;
+    data.data = (unsigned char *)(uintptr_t)purpose;
+    result = gnutls_x509_trust_list_verify_crt2(trust, chain, count, &data, purpose != NULL, 0,
+                                                &problems, NULL);
     if (result < 0) {
         kvr_error_set(error, KVR_REFUSED, "tls", "its certificate cannot be verified: %s",
                       gnutls_strerror(result));

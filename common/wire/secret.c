@@ -29,7 +29,7 @@ static int digit_of(char c)
 
 bool kvr_secret_parse(const char *text, struct kvr_secret *ret_secret)
 {
-    struct kvr_secret secret;
+    struct kvr_secret secret = {{0}};
     bool good = strnlen(text, KVR_SECRET_TEXT_BYTES) == KVR_SECRET_TEXT_BYTES - 1;
 
     memset(ret_secret, 0, sizeof(*ret_secret));

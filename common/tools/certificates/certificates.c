@@ -266,8 +266,8 @@ static kvr_status revoke_name(const char *path, const char *name, struct kvr_err
 {
     struct certificate_folder folder;
     struct authority authority;
-    unsigned revoked;
-    uint64_t number;
+    unsigned revoked = 0;
+    uint64_t number = 0;
     kvr_status status;
 
     KVR_TRY(certificate_subject_check(name, error));
