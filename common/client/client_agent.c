@@ -1,32 +1,23 @@
 #include "client/client_agent.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/account.h"
 #include "base/user_namespace.h"
 
-#define WHERE       "kvrail"
-#define VARIABLE    "KVRAIL_AGENT_USER"
-#define ENTRY_BYTES 4096 /* of the database of users */
+#define WHERE    "kvrail"
+#define VARIABLE "KVRAIL_AGENT_USER"
 
 static bool named(uid_t user)
 {
     const char *name = secure_getenv(VARIABLE);
-    char memory[ENTRY_BYTES], *end;
-    struct passwd entry, *found = NULL;
-    unsigned long long number;
+    uid_t trusted;
 
-    if (name == NULL || name[0] == '\0')
-        return false;
-    if (getpwnam_r(name, &entry, memory, sizeof(memory), &found) == 0 && found != NULL)
-        return found->pw_uid == user;
-    errno = 0;
-    number = strtoull(name, &end, 10);
-    return name[0] >= '0' && name[0] <= '9' && *end == '\0' && errno == 0 && number == user;
+    return name != NULL && name[0] != '\0' && kvr_user_find(name, &trusted) && trusted == user;
 }
 
 kvr_status client_agent_check(int socket, const char *path, struct kvr_error *error)

@@ -1,7 +1,6 @@
 /* kvrail-filter: its options, and its end. */
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/account.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/version.h"
@@ -58,22 +58,6 @@ static const struct kvr_command command = {
               "`nft list table inet kvrail` shows them, with counters of refused packets.",
 };
 
-static bool user_find(const char *name, uid_t *ret_uid)
-{
-    const struct passwd *entry = getpwnam(name);
-    unsigned long number;
-    char *end;
-
-    if (entry != NULL) {
-        *ret_uid = entry->pw_uid;
-        return true;
-    }
-    errno = 0;
-    number = strtoul(name, &end, 10);
-    *ret_uid = (uid_t)number;
-    return name[0] >= '0' && name[0] <= '9' && *end == '\0' && errno == 0 && number < UINT32_MAX;
-}
-
 static bool ports_find(const char *text, struct filter_server_options *server)
 {
     unsigned long first, last;
@@ -122,7 +106,7 @@ int main(int argc, char **argv)
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
     for (uint32_t i = 0; i < config.users.count; i++) {
-        if (!user_find(config.users.items[i], &server_options.users[i]))
+        if (!kvr_user_find(config.users.items[i], &server_options.users[i]))
             return kvr_options_refuse(&command, "--user %s: this host has no such user",
                                       config.users.items[i]);
         server_options.user_count++;

@@ -32,11 +32,11 @@ words)
     ;;
 cppcheck)
     # It takes accept4's address for one that must be given, does not see into uthash's HASH_ITER, and takes what is
-    # mapped over a lost page for memory of our own. Users and groups are looked up before there is a second thread.
+    # mapped over a lost page for memory of our own.
     # shellcheck disable=SC2086
     cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 -j "$(nproc)" \
         --enable=warning,performance,portability --library=posix --library=gnu \
-        --suppress=missingInclude --suppress=missingIncludeSystem --suppress=unknownMacro --suppress=readdirCalled --suppress=getpwnamCalled --suppress=getgrnamCalled \
+        --suppress=missingInclude --suppress=missingIncludeSystem --suppress=unknownMacro --suppress=readdirCalled \
         --suppress=leakReturnValNotUsed:common/base/fault_guard.c \
         --suppress=nullPointer:common/agent/engine/engine_port.c --suppress=nullPointer:common/filter/filter_server.c --suppress=uninitvar:scheduler/apply.c --suppress=sizeofFunctionCall:scheduler/store_write.c \
         -D_GNU_SOURCE -I . -I common $folders

@@ -1,12 +1,11 @@
 #include "agent/engine/engine_access.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/account.h"
 #include "base/user_namespace.h"
 
 #define WHERE      "engine_port"
@@ -15,38 +14,6 @@
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59 /* Linux 4.13 */
 #endif
-
-/* False: the text is no number of 32 bits. The last one, -1, names no user. */
-static bool number_of(const char *text, uint32_t *ret_number)
-{
-    char *end;
-    unsigned long long number;
-
-    errno = 0;
-    number = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number >= UINT32_MAX)
-        return false;
-    *ret_number = (uint32_t)number;
-    return true;
-}
-
-static bool user_of(const char *text, uid_t *ret_user)
-{
-    const struct passwd *entry = getpwnam(text);
-
-    if (entry != NULL)
-        *ret_user = entry->pw_uid;
-    return entry != NULL || number_of(text, ret_user);
-}
-
-static bool group_of(const char *text, gid_t *ret_group)
-{
-    const struct group *entry = getgrnam(text);
-
-    if (entry != NULL)
-        *ret_group = entry->gr_gid;
-    return entry != NULL || number_of(text, ret_group);
-}
 
 kvr_status kvr_engine_access_read(const struct kvr_option_list *users,
                                   const struct kvr_option_list *groups,
@@ -59,11 +26,11 @@ kvr_status kvr_engine_access_read(const struct kvr_option_list *users,
                              "--engine-user and --engine-group take at most %d names each",
                              ENGINE_ACCESS_MAX);
     for (uint32_t i = 0; i < users->count; i++)
-        if (!user_of(users->items[i], &access.users[access.user_count++]))
+        if (!kvr_user_find(users->items[i], &access.users[access.user_count++]))
             return kvr_error_set(error, KVR_INVALID, WHERE,
                                  "--engine-user %s: this host has no such user", users->items[i]);
     for (uint32_t i = 0; i < groups->count; i++)
-        if (!group_of(groups->items[i], &access.groups[access.group_count++]))
+        if (!kvr_group_find(groups->items[i], &access.groups[access.group_count++]))
             return kvr_error_set(error, KVR_INVALID, WHERE,
                                  "--engine-group %s: this host has no such group",
                                  groups->items[i]);
