@@ -6,18 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
+#include "base/file_stamp.h"
 #include "base/log.h"
 #include "scheduler/guesses.h"
 #include "scheduler/sessions.h"
-
-/* A file that has changed differs in one of these. */
-struct file_state {
-    struct timespec changed;
-    ino_t inode;
-    off_t bytes;
-};
 
 struct access {
     struct access_options options;
@@ -25,41 +18,25 @@ struct access {
     struct tokens tokens;
     struct sessions sessions;
     struct guesses guesses;
-    struct file_state file;
+    struct kvr_file_stamp file;
 };
 
 /* ---- the token file ---- */
-
-static struct file_state file_state(const char *path)
-{
-    struct file_state state = {0};
-    struct stat status;
-
-    if (stat(path, &status) == 0)
-        state = (struct file_state){status.st_mtim, status.st_ino, status.st_size};
-    return state;
-}
-
-static bool same_file(const struct file_state *a, const struct file_state *b)
-{
-    return a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec &&
-           a->inode == b->inode && a->bytes == b->bytes;
-}
 
 void access_reread(struct access *access, bool always)
 {
     const char *path = access->options.token_file;
     struct kvr_error error = {0};
-    struct file_state state;
+    struct kvr_file_stamp stamp;
     struct tokens *tokens;
     int ended, count;
 
     if (path == NULL)
         return;
-    state = file_state(path);
-    if (!always && same_file(&state, &access->file))
+    stamp = kvr_file_stamp(path);
+    if (!always && kvr_file_stamp_same(&stamp, &access->file))
         return;
-    access->file = state;
+    access->file = stamp;
     tokens = malloc(sizeof(*tokens));
     if (tokens == NULL || tokens_read(path, tokens, &error) != KVR_OK) {
         kvr_log_failure(KVR_LOG_ERROR, "the tokens stay as they were", &error);
@@ -86,7 +63,7 @@ kvr_status access_open(const struct access_options *options, struct access **ret
     access->options = *options;
     pthread_mutex_init(&access->lock, NULL);
     if (options->token_file != NULL) {
-        access->file = file_state(options->token_file);
+        access->file = kvr_file_stamp(options->token_file);
         status = tokens_read(options->token_file, &access->tokens, error);
     }
     if (status != KVR_OK) {

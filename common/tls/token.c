@@ -7,21 +7,13 @@
 #include <string.h>
 
 #include "base/entropy.h"
+#include "base/hex.h"
 #include "base/limits.h"
 
 #define PREFIX_BYTES (sizeof(KVR_TOKEN_PREFIX) - 1)
 #define HASH_PREFIX  "sha256:"
 
 static const char digits[] = "0123456789abcdef";
-
-static void print_hex(const uint8_t *bytes, size_t count, char *text)
-{
-    for (size_t i = 0; i < count; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    text[2 * count] = '\0';
-}
 
 /* No strncmp here, so that build.token_compared sees that none compares a secret. */
 static bool begins(const char *text, const char *prefix)
@@ -37,7 +29,7 @@ void kvr_token_make(char ret_text[KVR_TOKEN_TEXT_BYTES])
 
     kvr_random_bytes(bytes, sizeof(bytes));
     memcpy(ret_text, KVR_TOKEN_PREFIX, PREFIX_BYTES);
-    print_hex(bytes, sizeof(bytes), ret_text + PREFIX_BYTES);
+    kvr_hex_print(bytes, sizeof(bytes), ret_text + PREFIX_BYTES);
 }
 
 bool kvr_token_shaped(const char *text)
@@ -77,7 +69,7 @@ void kvr_token_hash_print(const struct kvr_token_hash *hash,
                           char ret_text[KVR_TOKEN_HASH_TEXT_BYTES])
 {
     memcpy(ret_text, HASH_PREFIX, sizeof(HASH_PREFIX) - 1);
-    print_hex(hash->bytes, sizeof(hash->bytes), ret_text + sizeof(HASH_PREFIX) - 1);
+    kvr_hex_print(hash->bytes, sizeof(hash->bytes), ret_text + sizeof(HASH_PREFIX) - 1);
 }
 
 bool kvr_token_hash_parse(const char *text, struct kvr_token_hash *ret_hash)
@@ -86,12 +78,8 @@ bool kvr_token_hash_parse(const char *text, struct kvr_token_hash *ret_hash)
 
     if (!begins(text, HASH_PREFIX))
         return false;
-    text += sizeof(HASH_PREFIX) - 1;
-    if (strlen(text) != 2 * sizeof(hash.bytes) || strspn(text, digits) != 2 * sizeof(hash.bytes))
+    if (!kvr_hex_parse(text + sizeof(HASH_PREFIX) - 1, sizeof(hash.bytes), hash.bytes))
         return false;
-    for (size_t i = 0; i < sizeof(hash.bytes); i++)
-        hash.bytes[i] = (uint8_t)((strchr(digits, text[2 * i]) - digits) << 4 |
-                                  (strchr(digits, text[2 * i + 1]) - digits));
     *ret_hash = hash;
     return true;
 }

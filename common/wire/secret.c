@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/hex.h"
+
 bool kvr_secret_given(const struct kvr_secret *secret)
 {
     uint8_t any = 0;
@@ -20,26 +22,13 @@ bool kvr_secret_strong(const struct kvr_secret *secret)
     return different >= 8;
 }
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool kvr_secret_parse(const char *text, struct kvr_secret *ret_secret)
 {
     struct kvr_secret secret = {{0}};
-    bool good = strnlen(text, KVR_SECRET_TEXT_BYTES) == KVR_SECRET_TEXT_BYTES - 1;
+    bool good =
+        kvr_hex_parse(text, sizeof(secret.bytes), secret.bytes) && kvr_secret_given(&secret);
 
     memset(ret_secret, 0, sizeof(*ret_secret));
-    for (size_t i = 0; good && i < sizeof(secret.bytes); i++) {
-        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-
-        good = high >= 0 && low >= 0;
-        secret.bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    good = good && kvr_secret_given(&secret);
     if (good)
         *ret_secret = secret;
     kvr_secret_wipe(&secret, sizeof(secret));
@@ -48,13 +37,7 @@ bool kvr_secret_parse(const char *text, struct kvr_secret *ret_secret)
 
 void kvr_secret_text(const struct kvr_secret *secret, char ret_text[KVR_SECRET_TEXT_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < sizeof(secret->bytes); i++) {
-        ret_text[2 * i] = digits[secret->bytes[i] >> 4];
-        ret_text[2 * i + 1] = digits[secret->bytes[i] & 15];
-    }
-    ret_text[KVR_SECRET_TEXT_BYTES - 1] = '\0';
+    kvr_hex_print(secret->bytes, sizeof(secret->bytes), ret_text);
 }
 
 void kvr_secret_wipe(void *memory, size_t bytes)

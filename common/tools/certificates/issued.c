@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "tools/certificates/certificate_name.h"
 
 #define FILE_NAME  "issued.txt"
@@ -41,11 +42,10 @@ kvr_status issued_add(const struct certificate_folder *folder, const struct issu
     char line[LINE_BYTES];
     gnutls_datum_t before;
     kvr_status status;
-    size_t used = 0;
+    char serial[2 * ISSUED_SERIAL_BYTES + 1];
 
-    for (size_t i = 0; i < issued->serial_bytes; i++)
-        used += (size_t)snprintf(line + used, sizeof(line) - used, "%02x", issued->serial[i]);
-    snprintf(line + used, sizeof(line) - used, " %lld %s\n", (long long)issued->end, issued->name);
+    kvr_hex_print(issued->serial, issued->serial_bytes, serial);
+    snprintf(line, sizeof(line), "%s %lld %s\n", serial, (long long)issued->end, issued->name);
     KVR_TRY(read_file(folder, &before, error));
     status = write_with(folder, &before, line, error);
     gnutls_free(before.data);
@@ -65,16 +65,8 @@ static bool take_serial(const char *text, struct issued *issued)
     size_t digits = strlen(text);
 
     issued->serial_bytes = digits / 2;
-    if (digits == 0 || digits % 2 != 0 || issued->serial_bytes > sizeof(issued->serial))
-        return false;
-    for (size_t i = 0; i < issued->serial_bytes; i++) {
-        unsigned byte;
-
-        if (strspn(text + 2 * i, "0123456789abcdef") < 2 || sscanf(text + 2 * i, "%2x", &byte) != 1)
-            return false;
-        issued->serial[i] = (unsigned char)byte;
-    }
-    return true;
+    return digits > 0 && issued->serial_bytes <= sizeof(issued->serial) &&
+           kvr_hex_parse(text, issued->serial_bytes, issued->serial);
 }
 
 static bool take_line(const char *line, struct issued *issued)
