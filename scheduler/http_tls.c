@@ -1,6 +1,6 @@
 #include "scheduler/http_tls.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "tls/credentials.h"
+#include "tls/pem_file.h"
 
 #define JUDGE_AGAIN_NS (60 * KVR_S)
 #define ALL_ROLES      ((1u << KVR_IDENTITY_ROLE_END) - 1)
@@ -16,32 +17,13 @@
 struct http_tls {
     pthread_mutex_t lock; /* guards the next two */
     struct kvr_credentials *credentials;
-    uint64_t generation; /* grows when files have changed */
-    char *trust;
+    uint64_t generation;  /* grows when files have changed */
+    gnutls_datum_t trust; /* the CA of the start, with a NUL */
 };
 
 static struct http_tls *in_use;
 
 /* ---- open and close ---- */
-
-static char *read_trust(const char *path, struct kvr_error *error)
-{
-    FILE *file = fopen(path, "re");
-    char *text = malloc(KVR_CREDENTIALS_FILE_BYTES + 1);
-    size_t bytes;
-
-    if (file == NULL || text == NULL) {
-        (void)kvr_error_system(error, "tls", errno, "--tls-ca %s cannot be read", path);
-        free(text);
-        text = NULL;
-    } else {
-        bytes = fread(text, 1, KVR_CREDENTIALS_FILE_BYTES, file);
-        text[bytes] = '\0';
-    }
-    if (file != NULL)
-        fclose(file);
-    return text;
-}
 
 kvr_status http_tls_open(const struct kvr_tls_config *config, struct http_tls **ret_tls,
                          struct kvr_error *error)
@@ -53,10 +35,8 @@ kvr_status http_tls_open(const struct kvr_tls_config *config, struct http_tls **
         return kvr_error_set(error, KVR_NO_MEMORY, "tls", "no memory for certificates");
     pthread_mutex_init(&tls->lock, NULL);
     status = kvr_credentials_open(config, &tls->credentials, error);
-    if (status == KVR_OK) {
-        tls->trust = read_trust(config->ca, error);
-        status = tls->trust != NULL ? KVR_OK : KVR_SYSTEM;
-    }
+    if (status == KVR_OK)
+        status = kvr_pem_file_read(AT_FDCWD, config->ca, &tls->trust, error);
     if (status != KVR_OK) {
         http_tls_close(tls);
         return status;
@@ -74,14 +54,14 @@ struct http_tls *http_tls_close(struct http_tls *tls)
         in_use = NULL;
     kvr_credentials_close(tls->credentials);
     pthread_mutex_destroy(&tls->lock);
-    free(tls->trust);
+    gnutls_free(tls->trust.data);
     free(tls);
     return NULL;
 }
 
 const char *http_tls_trust(const struct http_tls *tls)
 {
-    return tls->trust;
+    return (const char *)tls->trust.data;
 }
 
 /* ---- renewal ---- */
@@ -240,25 +220,6 @@ static void name_client(const struct kvr_identity *identity, struct access_certi
     snprintf(certificate->name, sizeof(certificate->name), "%s", identity->name);
 }
 
-static unsigned import_peers(gnutls_session_t session,
-                             gnutls_x509_crt_t chain[KVR_CREDENTIALS_CHAIN_MAX])
-{
-    unsigned count = 0, imported = 0;
-    const gnutls_datum_t *peers = gnutls_certificate_get_peers(session, &count);
-
-    if (peers == NULL)
-        return 0;
-    for (; imported < count && imported < KVR_CREDENTIALS_CHAIN_MAX; imported++) {
-        if (gnutls_x509_crt_init(&chain[imported]) < 0)
-            break;
-        if (gnutls_x509_crt_import(chain[imported], &peers[imported], GNUTLS_X509_FMT_DER) < 0) {
-            gnutls_x509_crt_deinit(chain[imported]);
-            break;
-        }
-    }
-    return imported;
-}
-
 void http_tls_judge(struct http_tls *tls, gnutls_session_t session, kvr_ns now,
                     struct http_shown *shown)
 {
@@ -275,15 +236,14 @@ void http_tls_judge(struct http_tls *tls, gnutls_session_t session, kvr_ns now,
         pthread_mutex_unlock(&tls->lock);
         return;
     }
-    count = import_peers(session, chain);
+    count = kvr_chain_shown(session, chain);
     *shown = (struct http_shown){
         .judged = true, .given = count > 0, .generation = tls->generation, .judged_at = now};
     generation = kvr_generation_hold(tls->credentials);
     refused = kvr_generation_judge(generation, chain, count, false, ALL_ROLES, &identity, &error);
     kvr_generation_release(generation);
     pthread_mutex_unlock(&tls->lock);
-    for (unsigned i = 0; i < count; i++)
-        gnutls_x509_crt_deinit(chain[i]);
+    kvr_chain_free(chain, count);
     shown->good = count > 0 && refused == KVR_TLS_REFUSAL_END;
     if (shown->good)
         name_client(&identity, &shown->certificate);

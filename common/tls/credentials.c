@@ -1,17 +1,15 @@
 /* Files into generations. */
 #include "tls/credentials.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/file_stamp.h"
 #include "tls/credentials_state.h"
+#include "tls/pem_file.h"
 
 #define AGING_SECONDS_MAX (7 * 86400)
 
@@ -20,20 +18,12 @@ typedef enum file_kind { CERTIFICATE, KEY, CA, CRL, FILES_END } file_kind;
 static const char *const option_names[] = {"--tls-certificate", "--tls-key", "--tls-ca",
                                            "--tls-crl"};
 
-/* Distinguishes files that were at one path one after the other. */
-struct stamp {
-    dev_t device;
-    ino_t inode;
-    off_t bytes;
-    struct timespec changed;
-};
-
 struct kvr_credentials {
     struct kvr_tls_config config;
     struct kvr_generation *newest;
-    struct stamp seen[FILES_END]; /* at the last look */
-    bool due;                     /* a file has changed since the last reading */
-    bool aging_said;              /* of the newest */
+    struct kvr_file_stamp seen[FILES_END]; /* at the last look */
+    bool due;                              /* a file has changed since the last reading */
+    bool aging_said;                       /* of the newest */
 };
 
 /* ---- files ---- */
@@ -45,34 +35,17 @@ static const char *path_of(const struct kvr_tls_config *config, file_kind kind)
     return paths[kind];
 }
 
-/* Content of a PEM file, ended by a NUL, for gnutls_free. */
+/* For gnutls_free. */
 static kvr_status file_read(const struct kvr_tls_config *config, file_kind kind,
                             gnutls_datum_t *ret_content, struct kvr_error *error)
 {
-    const char *path = path_of(config, kind);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    ssize_t got;
+    struct kvr_error why = {0};
+    kvr_status status = kvr_pem_file_read(AT_FDCWD, path_of(config, kind), ret_content, &why);
 
-    if (fd < 0)
-        return kvr_error_system(error, "tls", errno, "%s %s cannot be opened", option_names[kind],
-                                path);
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0 ||
-        status.st_size > KVR_CREDENTIALS_FILE_BYTES) {
-        close(fd);
-        return kvr_error_set(error, KVR_INVALID, "tls", "%s %s is no file of 1 byte to %u MiB",
-                             option_names[kind], path, KVR_CREDENTIALS_FILE_BYTES >> 20);
-    }
-    ret_content->data = gnutls_malloc((size_t)status.st_size + 1);
-    if (ret_content->data == NULL) {
-        close(fd);
-        return kvr_error_set(error, KVR_NO_MEMORY, "tls", "no memory for %s", path);
-    }
-    got = read(fd, ret_content->data, (size_t)status.st_size);
-    close(fd);
-    ret_content->size = got > 0 ? (unsigned)got : 0;
-    ret_content->data[ret_content->size] = '\0';
-    return KVR_OK;
+    if (status == KVR_OK)
+        return KVR_OK;
+    return kvr_error_set(error, status == KVR_NOT_FOUND ? KVR_SYSTEM : status, "tls", "%s: %.200s",
+                         option_names[kind], why.detail);
 }
 
 static void content_free(gnutls_datum_t *content, bool secret)
@@ -90,20 +63,21 @@ static kvr_status wrong(const struct kvr_tls_config *config, file_kind kind, int
                          path_of(config, kind), gnutls_strerror(result));
 }
 
-static void stamps_take(const struct kvr_tls_config *config, struct stamp ret_stamps[FILES_END])
+static void stamps_take(const struct kvr_tls_config *config,
+                        struct kvr_file_stamp ret_stamps[FILES_END])
 {
-    memset(ret_stamps, 0, FILES_END * sizeof(ret_stamps[0]));
-    for (int kind = 0; kind < FILES_END; kind++) {
-        const char *path = path_of(config, (file_kind)kind);
-        struct stat status;
+    for (int kind = 0; kind < FILES_END; kind++)
+        ret_stamps[kind] = kvr_file_stamp(path_of(config, (file_kind)kind));
+}
 
-        if (path[0] == '\0' || stat(path, &status) != 0)
-            continue;
-        ret_stamps[kind].device = status.st_dev;
-        ret_stamps[kind].inode = status.st_ino;
-        ret_stamps[kind].bytes = status.st_size;
-        ret_stamps[kind].changed = status.st_mtim;
-    }
+static bool stamps_same(const struct kvr_file_stamp a[FILES_END],
+                        const struct kvr_file_stamp b[FILES_END])
+{
+    int kind = 0;
+
+    while (kind < FILES_END && kvr_file_stamp_same(&a[kind], &b[kind]))
+        kind++;
+    return kind == FILES_END;
 }
 
 /* ---- one generation ---- */
@@ -206,8 +180,7 @@ static kvr_status chain_read(const struct kvr_tls_config *config,
     status = key_read(config, generation, content, error);
     if (status == KVR_OK)
         status = certificate_check(config, before, generation, chain, count, error);
-    for (unsigned i = 0; i < count; i++)
-        gnutls_x509_crt_deinit(chain[i]);
+    kvr_chain_free(chain, count);
     return status;
 }
 
@@ -320,11 +293,10 @@ kvr_credentials_news kvr_credentials_reload(struct kvr_credentials *credentials,
 kvr_credentials_news kvr_credentials_look(struct kvr_credentials *credentials,
                                           struct kvr_error *error)
 {
-    struct stamp now[FILES_END];
+    struct kvr_file_stamp now[FILES_END];
 
     stamps_take(&credentials->config, now);
-
-    if (memcmp(now, credentials->seen, sizeof(now)) != 0) {
+    if (!stamps_same(now, credentials->seen)) {
         memcpy(credentials->seen, now, sizeof(now));
         credentials->due = true;
         return KVR_CREDENTIALS_SAME;

@@ -14,8 +14,7 @@
 #include "tls/refusal.h"
 #include "tls/tls_options.h"
 
-#define KVR_CREDENTIALS_FILE_BYTES (4u << 20) /* of one PEM file, at most */
-#define KVR_CREDENTIALS_CHAIN_MAX  8          /* certificates that a side shows */
+#define KVR_CREDENTIALS_CHAIN_MAX 8 /* certificates that a side shows */
 
 struct kvr_credentials;
 struct kvr_generation;
@@ -57,6 +56,12 @@ struct kvr_generation *kvr_generation_hold(struct kvr_credentials *credentials);
 void kvr_generation_release(struct kvr_generation *generation);                  /* NULL is fine */
 gnutls_certificate_credentials_t kvr_generation_x509(const struct kvr_generation *generation);
 const struct kvr_identity *kvr_generation_identity(const struct kvr_generation *generation);
+
+/* The certificates that the other side of a session showed, its own first; any more are left out.
+ * Returns how many. */
+unsigned kvr_chain_shown(gnutls_session_t session,
+                         gnutls_x509_crt_t ret_chain[KVR_CREDENTIALS_CHAIN_MAX]);
+void kvr_chain_free(gnutls_x509_crt_t *chain, unsigned count);
 
 /* Judges the certificates that the other side showed, its own first: CA, time, revocation, purpose
  * (TLS server or client), identity, fleet, and that the role is one of `roles` (bits 1 << role).

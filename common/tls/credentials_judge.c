@@ -37,6 +37,29 @@ static kvr_tls_refusal expired(gnutls_x509_crt_t certificate, unsigned problems,
     return KVR_TLS_EXPIRED;
 }
 
+unsigned kvr_chain_shown(gnutls_session_t session,
+                         gnutls_x509_crt_t ret_chain[KVR_CREDENTIALS_CHAIN_MAX])
+{
+    unsigned shown = 0, count = 0;
+    const gnutls_datum_t *list = gnutls_certificate_get_peers(session, &shown);
+
+    for (; list != NULL && count < shown && count < KVR_CREDENTIALS_CHAIN_MAX; count++) {
+        if (gnutls_x509_crt_init(&ret_chain[count]) < 0)
+            break;
+        if (gnutls_x509_crt_import(ret_chain[count], &list[count], GNUTLS_X509_FMT_DER) < 0) {
+            gnutls_x509_crt_deinit(ret_chain[count]);
+            break;
+        }
+    }
+    return count;
+}
+
+void kvr_chain_free(gnutls_x509_crt_t *chain, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        gnutls_x509_crt_deinit(chain[i]);
+}
+
 kvr_tls_refusal kvr_chain_verify(gnutls_x509_trust_list_t trust, gnutls_x509_crt_t *chain,
                                  unsigned count, const char *purpose, struct kvr_error *error)
 {

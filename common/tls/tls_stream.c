@@ -211,31 +211,13 @@ static kvr_status refuse_by_gnutls(struct kvr_tls_stream *stream, int result,
 
 /* ---- the handshake ---- */
 
-static unsigned chain_import(struct kvr_tls_stream *stream)
-{
-    unsigned shown = 0;
-    const gnutls_datum_t *list = gnutls_certificate_get_peers(stream->session, &shown);
-
-    if (shown > KVR_CREDENTIALS_CHAIN_MAX)
-        shown = KVR_CREDENTIALS_CHAIN_MAX;
-    for (unsigned i = 0; list != NULL && i < shown; i++) {
-        if (gnutls_x509_crt_init(&stream->chain[i]) < 0)
-            break;
-        if (gnutls_x509_crt_import(stream->chain[i], &list[i], GNUTLS_X509_FMT_DER) < 0) {
-            gnutls_x509_crt_deinit(stream->chain[i]);
-            break;
-        }
-        stream->chain_count++;
-    }
-    return stream->chain_count;
-}
-
 /* GnuTLS calls it in the handshake; another result than 0 ends that. */
 static int judge(gnutls_session_t session)
 {
     struct kvr_tls_stream *stream = gnutls_session_get_ptr(session);
 
-    stream->refusal = kvr_generation_judge(stream->generation, stream->chain, chain_import(stream),
+    stream->chain_count = kvr_chain_shown(session, stream->chain);
+    stream->refusal = kvr_generation_judge(stream->generation, stream->chain, stream->chain_count,
                                            !stream->options.server, stream->options.roles,
                                            &stream->peer, &stream->why);
     return stream->refusal == KVR_TLS_REFUSAL_END ? 0 : GNUTLS_E_CERTIFICATE_ERROR;
@@ -301,8 +283,7 @@ void kvr_tls_stream_close(struct kvr_tls_stream *stream)
         return;
     if (stream->session != NULL)
         gnutls_deinit(stream->session);
-    for (unsigned i = 0; i < stream->chain_count; i++)
-        gnutls_x509_crt_deinit(stream->chain[i]);
+    kvr_chain_free(stream->chain, stream->chain_count);
     kvr_generation_release(stream->generation);
     free(stream);
 }

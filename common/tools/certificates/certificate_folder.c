@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tls/pem_file.h"
+
 #define PARTIAL_NAME ".part" /* the file that is being written; one process at a time writes */
 
 kvr_status certificate_try(int code, const char *what, struct kvr_error *error)
@@ -66,54 +68,11 @@ bool certificate_folder_has(const struct certificate_folder *folder, const char 
     return fstatat(folder->fd, name, &is, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static kvr_status read_all(int fd, size_t bytes, const char *path, gnutls_datum_t *ret_data,
-                           struct kvr_error *error)
-{
-    unsigned char *data = gnutls_malloc(bytes + 1);
-    size_t done = 0;
-    ssize_t got = 1;
-
-    if (data == NULL)
-        return kvr_error_set(error, KVR_NO_MEMORY, "certificates", "%s: no memory", path);
-    while (done < bytes && got > 0) {
-        got = read(fd, data + done, bytes - done);
-        done += got > 0 ? (size_t)got : 0;
-    }
-    if (got < 0) {
-        gnutls_free(data);
-        return kvr_error_system(error, "certificates", errno, "%s cannot be read", path);
-    }
-    data[done] = '\0';
-    *ret_data = (gnutls_datum_t){.data = data, .size = (unsigned)done};
-    return KVR_OK;
-}
-
-kvr_status certificate_file_read(int at, const char *path, gnutls_datum_t *ret_data,
-                                 struct kvr_error *error)
-{
-    int fd = openat(at, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer */
-    kvr_status status;
-    struct stat is;
-
-    if (fd < 0 && errno == ENOENT)
-        return kvr_error_set(error, KVR_NOT_FOUND, "certificates", "there is no file %s", path);
-    if (fd < 0)
-        return kvr_error_system(error, "certificates", errno, "%s cannot be read", path);
-    if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode) || is.st_size > CERTIFICATE_FILE_BYTES_MAX)
-        status =
-            kvr_error_set(error, KVR_INVALID, "certificates", "%s is no file of at most %u bytes",
-                          path, CERTIFICATE_FILE_BYTES_MAX);
-    else
-        status = read_all(fd, (size_t)is.st_size, path, ret_data, error);
-    close(fd);
-    return status;
-}
-
 kvr_status certificate_folder_read(const struct certificate_folder *folder, const char *name,
                                    gnutls_datum_t *ret_data, struct kvr_error *error)
 {
     struct kvr_error why = {0};
-    kvr_status status = certificate_file_read(folder->fd, name, ret_data, &why);
+    kvr_status status = kvr_pem_file_read(folder->fd, name, ret_data, &why);
 
     if (status == KVR_OK)
         return KVR_OK;

@@ -11,9 +11,8 @@
 
 #include "base/status.h"
 
-#define CERTIFICATE_FILE_BYTES_MAX (4u << 20)
-#define CERTIFICATE_MODE_PUBLIC    0644
-#define CERTIFICATE_MODE_SECRET    0600
+#define CERTIFICATE_MODE_PUBLIC 0644
+#define CERTIFICATE_MODE_SECRET 0600
 
 struct certificate_folder {
     const char *path; /* borrowed */
@@ -41,9 +40,6 @@ KVR_MUST_CHECK kvr_status certificate_folder_write(const struct certificate_fold
 KVR_MUST_CHECK kvr_status certificate_folder_remove(const struct certificate_folder *folder,
                                                     const char *name, struct kvr_error *error);
 
-/* The same read of any file; `at` as in openat(). */
-KVR_MUST_CHECK kvr_status certificate_file_read(int at, const char *path, gnutls_datum_t *ret_data,
-                                                struct kvr_error *error);
 /* KVR_OK where code is no error of GnuTLS; else a sentence: "`what` failed: …". */
 KVR_MUST_CHECK kvr_status certificate_try(int code, const char *what, struct kvr_error *error);
 

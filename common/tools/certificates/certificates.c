@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "tls/pem_file.h"
 #include "tools/certificates/authority.h"
 #include "tools/certificates/certificate_issue.h"
 #include "tools/certificates/certificate_name.h"
@@ -311,7 +312,7 @@ static int show_main(int argc, char **argv)
 
     if (!kvr_options_load(&show_command, argc, argv, &config, &exit_status))
         return exit_status;
-    if (certificate_file_read(AT_FDCWD, config.arguments.items[0], &text, &error) != KVR_OK)
+    if (kvr_pem_file_read(AT_FDCWD, config.arguments.items[0], &text, &error) != KVR_OK)
         return failed(&show_command, &error);
     if (certificate_show(&text, time(NULL), stdout, &expired, &why) != KVR_OK)
         (void)kvr_error_set(&error, why.status, "certificates", "%s: %s", config.arguments.items[0],
