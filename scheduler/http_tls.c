@@ -66,11 +66,6 @@ const char *http_tls_trust(const struct http_tls *tls)
 
 /* ---- renewal ---- */
 
-static char *print_expiry(int64_t expiry, char text[KVR_RFC3339_BYTES])
-{
-    return kvr_clock_rfc3339((kvr_ns)expiry * KVR_S, text);
-}
-
 void http_tls_look(struct http_tls *tls, bool always)
 {
     char text[KVR_RFC3339_BYTES];
@@ -89,13 +84,13 @@ void http_tls_look(struct http_tls *tls, bool always)
     pthread_mutex_unlock(&tls->lock);
     if (news == KVR_CREDENTIALS_CHANGED)
         kvr_log_info("the certificates are read again; this scheduler's is valid until %s",
-                     print_expiry(expiry, text));
+                     kvr_clock_rfc3339_seconds(expiry, text));
     if (news == KVR_CREDENTIALS_BAD)
         kvr_log_failure(KVR_LOG_ERROR, "the certificates stay as they were", &error);
     if (aging)
         kvr_log_warning("this scheduler's certificate ends at %s, and no newer one has come: "
                         "renew it",
-                        print_expiry(expiry, text));
+                        kvr_clock_rfc3339_seconds(expiry, text));
 }
 
 int64_t http_tls_expiry(struct http_tls *tls)

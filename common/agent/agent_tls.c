@@ -55,18 +55,9 @@ uint32_t agent_tls_roles(const struct kvr_agent *agent)
                                                          : KVR_IDENTITY_PREFILL);
 }
 
-static void time_print(int64_t seconds, char ret_text[32])
-{
-    time_t at = (time_t)seconds;
-    struct tm parts;
-
-    if (gmtime_r(&at, &parts) == NULL || strftime(ret_text, 32, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
-        snprintf(ret_text, 32, "?");
-}
-
 static void take(struct kvr_agent *agent, kvr_credentials_news news, const struct kvr_error *error)
 {
-    char text[32];
+    char text[KVR_RFC3339_BYTES];
 
     if (news == KVR_CREDENTIALS_BAD) {
         agent->counters[KVR_COUNTER_TLS_BAD_RELOADS]++;
@@ -76,8 +67,8 @@ static void take(struct kvr_agent *agent, kvr_credentials_news news, const struc
         return;
     agent->counters[KVR_COUNTER_TLS_RELOADS]++;
     agent->counters[KVR_COUNTER_TLS_EXPIRY] = (uint64_t)kvr_credentials_expiry(agent->credentials);
-    time_print(kvr_credentials_expiry(agent->credentials), text);
-    kvr_log_info("certificates are read anew: this agent's ends at %s", text);
+    kvr_log_info("certificates are read anew: this agent's ends at %s",
+                 kvr_clock_rfc3339_seconds(kvr_credentials_expiry(agent->credentials), text));
     kvr_peers_judge(agent->peers);
 }
 
@@ -85,16 +76,16 @@ void agent_tls_second(struct kvr_agent *agent)
 {
     int64_t now = time(NULL);
     struct kvr_error error = {0};
-    char text[32];
+    char text[KVR_RFC3339_BYTES];
 
     if (agent->credentials == NULL)
         return;
     take(agent, kvr_credentials_look(agent->credentials, &error), &error);
-    if (kvr_credentials_aging(agent->credentials, now)) {
-        time_print(kvr_credentials_expiry(agent->credentials), text);
-        kvr_log_warning("--tls-certificate %s ends at %s, and no newer one has come: renew it",
-                        agent->config->tls.certificate, text);
-    }
+    if (kvr_credentials_aging(agent->credentials, now))
+        kvr_log_warning(
+            "--tls-certificate %s ends at %s, and no newer one has come: renew it",
+            agent->config->tls.certificate,
+            kvr_clock_rfc3339_seconds(kvr_credentials_expiry(agent->credentials), text));
     kvr_peers_expire(agent->peers, now);
 }
 

@@ -36,3 +36,14 @@ char *kvr_clock_rfc3339(kvr_ns wall, char text[KVR_RFC3339_BYTES])
     snprintf(text + used, KVR_RFC3339_BYTES - used, ".%03uZ", ms);
     return text;
 }
+
+char *kvr_clock_rfc3339_seconds(int64_t seconds, char text[KVR_RFC3339_BYTES])
+{
+    time_t at = (time_t)seconds;
+    struct tm day;
+
+    if (gmtime_r(&at, &day) == NULL ||
+        strftime(text, KVR_RFC3339_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day) == 0)
+        snprintf(text, KVR_RFC3339_BYTES, "?");
+    return text;
+}

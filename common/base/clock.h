@@ -19,5 +19,8 @@ kvr_ns kvr_clock_wall(void); /* CLOCK_REALTIME, nanoseconds since 1970 */
 #define KVR_RFC3339_BYTES 32
 /* Writes wall time as "2026-01-31T12:34:56.789Z" into text; returns text. */
 char *kvr_clock_rfc3339(kvr_ns wall, char text[KVR_RFC3339_BYTES]);
+/* Of whole seconds since 1970, "2026-11-25T22:10:00Z": certificates may end beyond what kvr_ns
+ * holds. "?" for a time that no calendar has. Returns text. */
+char *kvr_clock_rfc3339_seconds(int64_t seconds, char text[KVR_RFC3339_BYTES]);
 
 #endif

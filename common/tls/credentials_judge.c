@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "tls/credentials_state.h"
 
 static const char *const refusal_texts[] = {KVR_TLS_REFUSAL_LIST(KVR_TEXT)};
@@ -25,11 +26,9 @@ static kvr_tls_refusal expired(gnutls_x509_crt_t certificate, unsigned problems,
     time_t at = (problems & GNUTLS_CERT_NOT_ACTIVATED) != 0
                     ? gnutls_x509_crt_get_activation_time(certificate)
                     : gnutls_x509_crt_get_expiration_time(certificate);
-    struct tm parts;
-    char text[32] = "?";
+    char text[KVR_RFC3339_BYTES];
 
-    if (gmtime_r(&at, &parts) != NULL)
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    kvr_clock_rfc3339_seconds(at, text);
     if ((problems & GNUTLS_CERT_NOT_ACTIVATED) != 0)
         kvr_error_set(error, KVR_REFUSED, "tls", "its certificate is not valid before %s", text);
     else

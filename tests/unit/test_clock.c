@@ -27,11 +27,24 @@ static void clock_prints_rfc3339(void **state)
                         "2026-01-31T12:53:16.789Z");
 }
 
+/* A certificate without an end names the year 9999, which kvr_ns cannot hold. */
+static void clock_prints_seconds_of_any_year(void **state)
+{
+    char text[KVR_RFC3339_BYTES];
+
+    (void)state;
+    assert_string_equal(kvr_clock_rfc3339_seconds(0, text), "1970-01-01T00:00:00Z");
+    assert_string_equal(kvr_clock_rfc3339_seconds(253402300799, text), "9999-12-31T23:59:59Z");
+    assert_string_equal(kvr_clock_rfc3339_seconds(-1, text), "1969-12-31T23:59:59Z");
+    assert_string_equal(kvr_clock_rfc3339_seconds(INT64_MAX, text), "?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clock_never_goes_back),
         cmocka_unit_test(clock_prints_rfc3339),
+        cmocka_unit_test(clock_prints_seconds_of_any_year),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
