@@ -103,7 +103,10 @@ expect verified 400
 is_running "$decode_pid" || fail "the decode-agent has ended"
 [ "$(refused)" -gt 10 ] || fail "only $(refused) packets were counted: $(rules)"
 
-# Endpoints that replace others are kept too.
+# Endpoints that replace others are kept too. What is fetched before the loss is noticed fails, as it should.
+losses() { grep -c ' is lost ' "$work/decode.log" || true; }
+has_lost_more() { [ "$(losses)" -gt "$losses_before" ]; }
+losses_before=$(losses)
 kill -9 "$prefill_pid"
 wait "$prefill_pid" 2>/dev/null || true
 rm -f "$work/source.sock" "$work/prefill.port"
@@ -112,6 +115,7 @@ start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-
     --rail 10.78.1.1 --rail 10.78.2.1 --heartbeat 300ms --quiet 300ms
 prefill_pid=$started
 await prefill "$work/source.sock"
+wait_for 10 has_lost_more || fail "the decode-agent does not notice that its peer was killed"
 replay --requests 40 || fail "after the prefill-agent's restart a replay ended in $?"
 expect verified 40
 from_elsewhere "no answer"
