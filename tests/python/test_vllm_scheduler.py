@@ -146,11 +146,12 @@ class Decode(Case):
             "do_remote_decode": False,
             "remote_block_ids": [[1, 2, 3]],
             "kvrail": {
-                "version": 1,
+                "version": 2,
                 "request": "p",
                 "attempt": 1,
                 "tokens": tokens,
                 "engine": ENGINE,
+                "secret": "5e" * 32,
                 "sources": [["10.0.0.1:9480", 7, 0, 0]],
             },
         }
