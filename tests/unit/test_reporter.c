@@ -315,11 +315,12 @@ static void *stranger_main(void *self)
     struct stranger *stranger = self;
     int client;
 
-    while ((client = stranger->client = accept(stranger->listening, NULL, NULL)) >= 0) {
+    while ((client = accept(stranger->listening, NULL, NULL)) >= 0) {
         char text[8192];
         size_t used = 0, whole = 0;
         ssize_t got;
 
+        stranger->client = client;
         while ((got = recv(client, text + used, sizeof(text) - 1 - used, 0)) > 0) {
             const char *end, *length;
 
