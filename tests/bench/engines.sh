@@ -40,7 +40,7 @@ KVRAIL_LIBRARY=${KVRAIL_LIBRARY:-$KVRAIL_ROOT_DIR/build/release/lib/libkvrail.so
 . "$KVRAIL_ROOT_DIR/tests/engines/environment.sh"
 need_machine 11264
 make_environment
-PYTHONPATH=$KVRAIL_ROOT_DIR/common/python
+PYTHONPATH=$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python
 add_nixl
 BENCH_FOLDER=$engines/bench
 mkdir -p "$BENCH_FOLDER"
