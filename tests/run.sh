@@ -198,7 +198,7 @@ stage_clang() {
 }
 
 # The sanitizers slow every case: fewer of them, unless this is a campaign.
-one_provider="kill_.*_(local|mixed)|(restart|fleet|neighbours)_local|revoked_kill"
+one_provider="kill_.*_(local|mixed)|(restart|fleet|neighbours)_local|revoked_kill|revoked_cancel_mixed"
 [ -z "$campaign" ] || one_provider=_none
 stage_asan() {
     if ! configure asan 4 || ! build asan; then
@@ -215,10 +215,10 @@ stage_tsan() {
         count_check 1
         return 1
     fi
-    # Nor tests that wait for times, which it stretches, and garbage: ASan and the fuzzers have the
-    # decoders.
+    # Nor tests that wait for times, which it stretches; garbage: ASan and the fuzzers have the decoders; and what
+    # is one thread.
     KVRAIL_SCALE=10 run_tests tsan \
-        -E "garbage|kill_.*_agent|freeze|_cut|idle|bench|replay_checks|^ui|$one_provider" "$@"
+        -E "garbage|kill_.*_agent|freeze|_cut|idle|bench|replay_checks|^ui|^sim|plan_property|$one_provider" "$@"
 }
 
 stage_fuzz() {
