@@ -106,7 +106,7 @@ bool garbage_send(struct garbage *garbage, const void *bytes, size_t count)
         drain(garbage);
         if (now >= 0)
             sent += (size_t)now;
-        else if (errno != EAGAIN || poll(&writable, 1, 200) <= 0)
+        else if (errno != EAGAIN || poll(&writable, 1, garbage->patience_ms) <= 0)
             return false; /* closed, or it takes no more */
         if (count == 0)
             break;
@@ -197,6 +197,7 @@ static bool play(const struct arguments *arguments, unsigned long number, const 
     struct linger reset = {.l_onoff = 1};
 
     kvr_rng_init(&garbage.rng, arguments->seed * 1000003 + number);
+    garbage.patience_ms = 200;
     shape = choose(&garbage, arguments->kind);
     *ret_shape = shape->name;
     garbage.reads = kvr_rng_percent(&garbage.rng, 70);

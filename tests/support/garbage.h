@@ -13,7 +13,8 @@
 
 struct garbage {
     int socket;
-    bool reads; /* answers, at all */
+    bool reads;      /* answers, at all */
+    int patience_ms; /* with a side that takes no bytes, or does not answer HELLO */
     struct kvr_rng rng;
 };
 

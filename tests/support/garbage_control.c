@@ -159,7 +159,7 @@ static uint64_t greet(struct garbage *garbage)
     kvr_frame_parser_init(&parser, buffer);
     if (decoder == NULL || !say(garbage, &message))
         return 0;
-    for (int tries = 0; session == 0 && tries < 20; tries++) {
+    for (int tries = 0; session == 0 && tries < 20 + garbage->patience_ms / 100; tries++) {
         uint8_t *into = kvr_frame_parser_room(&parser, &room);
 
         kvr_frame_parser_filled(&parser, garbage_receive(garbage, into, room, 100));
@@ -348,6 +348,7 @@ static void shape_crowd(struct garbage *garbage)
     struct kvr_message message = good_regions(0);
 
     beat_ms = 60000;
+    garbage->patience_ms = 30000; /* a busy machine is no end */
     /* Of one name only the latest would stay. */
     snprintf(agent_name, sizeof(agent_name), "crowd-%" PRIu64, kvr_rng_next(&garbage->rng));
     if (greet(garbage) == 0)
