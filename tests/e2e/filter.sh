@@ -103,7 +103,8 @@ expect verified 400
 is_running "$decode_pid" || fail "the decode-agent has ended"
 [ "$(refused)" -gt 10 ] || fail "only $(refused) packets were counted: $(rules)"
 
-# Endpoints that replace others are kept too. What is fetched before the loss is noticed fails, as it should.
+# Endpoints that replace others are kept too. A fetch fails, as it should, until the decode-agent has noticed the
+# loss of its peer.
 losses() { grep -c ' is lost ' "$work/decode.log" || true; }
 has_lost_more() { [ "$(losses)" -gt "$losses_before" ]; }
 losses_before=$(losses)

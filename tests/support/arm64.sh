@@ -30,7 +30,8 @@ sh tests/support/debian_packages.sh unpack "$release" arm64 "$work" libc6-dev li
 # Code for GPUs is checked below: CMake would want a toolkit for arm64.
 unset KVRAIL_LIBFABRIC_ROOT
 cmake --preset release -B "$work/build" --toolchain tests/support/arm64.cmake -DBUILD_TESTING=OFF \
-    -DKVRAIL_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0 >"$work/configure.log" 2>&1 || failed "$work/configure.log"
+    -DKVRAIL_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0 \
+    >"$work/configure.log" 2>&1 || failed "$work/configure.log"
 cmake --build "$work/build" >"$work/build.log" 2>&1 || failed "$work/build.log"
 for file in bin/prefill-agent bin/decode-agent bin/kvrail-scheduler bin/kvrail-filter bin/kvrail lib/libkvrail.so.1; do
     readelf -h "$work/build/$file" | grep -q 'Machine: *AArch64' || {

@@ -14,7 +14,7 @@
 struct garbage {
     int socket;
     bool reads;      /* answers, at all */
-    int patience_ms; /* with a side that takes no bytes, or does not answer HELLO */
+    int patience_ms; /* how long an agent may take no bytes, or not answer HELLO */
     struct kvr_rng rng;
 };
 

@@ -159,6 +159,7 @@ static uint64_t greet(struct garbage *garbage)
     kvr_frame_parser_init(&parser, buffer);
     if (decoder == NULL || !say(garbage, &message))
         return 0;
+    /* Each try waits 0.1 s for WELCOME: together two seconds, and as long as the patience. */
     for (int tries = 0; session == 0 && tries < 20 + garbage->patience_ms / 100; tries++) {
         uint8_t *into = kvr_frame_parser_room(&parser, &room);
 
@@ -348,7 +349,7 @@ static void shape_crowd(struct garbage *garbage)
     struct kvr_message message = good_regions(0);
 
     beat_ms = 60000;
-    garbage->patience_ms = 30000; /* a busy machine is no end */
+    garbage->patience_ms = 30000; /* the agent's machine may be busy */
     /* Of one name only the latest would stay. */
     snprintf(agent_name, sizeof(agent_name), "crowd-%" PRIu64, kvr_rng_next(&garbage->rng));
     if (greet(garbage) == 0)
