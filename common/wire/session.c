@@ -324,8 +324,14 @@ static void take_refused(struct kvr_session *session, kvr_ns now,
                          const struct kvr_msg_reason *reason)
 {
     kvr_status status = reason->status < 0 ? reason->status : KVR_REFUSED;
+    char detail[KVR_DETAIL_BYTES];
 
     note_lateness(session, now);
+    /* Agents of version 6 and older name the versions alone. */
+    if (status == KVR_VERSION && strstr(reason->detail, "upgrade") == NULL) {
+        snprintf(detail, sizeof(detail), "%.200s: upgrade both agents together", reason->detail);
+        return die(session, now, status, detail);
+    }
     if (status == KVR_PEER_LOST)
         die_of_silence(session, now, reason->detail);
     else

@@ -421,6 +421,13 @@ static void session_refusals_reach_the_other_side(void **state)
     give(TARGET, &refused);
     expect_lost(TARGET, KVR_INCOMPATIBLE, "num kv heads: 8 and 4");
 
+    /* Older agents refuse without saying what to do. */
+    new_world();
+    connect_both();
+    refused.reason = (struct kvr_msg_reason){KVR_VERSION, "the source speaks 4 to 6"};
+    give(TARGET, &refused);
+    expect_lost(TARGET, KVR_VERSION, "the source speaks 4 to 6: upgrade both agents together");
+
     meet();
     kvr_session_end(world.ends[SOURCE].session, world.now, KVR_DRAINING, "the agent is stopping");
     expect_lost(SOURCE, KVR_DRAINING, "stopping");
