@@ -108,6 +108,7 @@ static void scheduler_say(struct kvr_agent *agent, const struct kvr_reporter_sta
 void agent_facts_tell(struct kvr_agent *agent)
 {
     static struct kvr_agent_facts facts; /* loop thread only, and large */
+    struct kvr_listener_counts accepted;
     struct kvr_reporter_stats stats;
 
     memset(&facts, 0, sizeof(facts));
@@ -125,6 +126,9 @@ void agent_facts_tell(struct kvr_agent *agent)
     memcpy(facts.counters, agent->counters, sizeof(facts.counters));
     agent->program->counters(facts.counters);
     facts.counters[KVR_COUNTER_ENGINES_REFUSED] = kvr_engine_port_refused(agent->port);
+    accepted = kvr_peers_accepted(agent->peers);
+    facts.counters[KVR_COUNTER_YOUNG_CLOSED] = accepted.crowded;
+    facts.counters[KVR_COUNTER_HANDSHAKES_WAITED] = accepted.waited;
     facts.counters[KVR_COUNTER_MEMORY_FAULTS] = kvr_fault_guard_faults();
     facts.counters[KVR_COUNTER_NOTICES_DROPPED] = kvr_engine_port_news_dropped(agent->port);
     facts.counters[KVR_COUNTER_GPU_BYTES] = atomic_load(&agent->gpu_bytes);

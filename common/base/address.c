@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
+
 static kvr_status refuse(struct kvr_error *error, const char *text, const char *why)
 {
     return kvr_error_set(error, KVR_INVALID, "address", "'%.100s' %s", text, why);
@@ -153,4 +155,26 @@ kvr_status kvr_address_from_socket(const struct sockaddr *socket, struct kvr_add
     }
     *ret_address = address;
     return KVR_OK;
+}
+
+uint64_t kvr_address_network(const char *text)
+{
+    struct kvr_address parsed;
+    struct in6_addr six;
+    struct in_addr four;
+    uint64_t number = 1;
+
+    if (kvr_address_parse(text, 0, NULL, &parsed) != KVR_OK)
+        return number;
+    if (inet_pton(AF_INET, parsed.host, &four) == 1) {
+        number = four.s_addr;
+    } else if (inet_pton(AF_INET6, parsed.host, &six) == 1) {
+        memcpy(&number, &six, sizeof(number));
+        if (IN6_IS_ADDR_V4MAPPED(&six)) {
+            memcpy(&four, six.s6_addr + 12, sizeof(four));
+            number = four.s_addr;
+        }
+    }
+    number = kvr_mix64(number);
+    return number != 0 ? number : 1;
 }

@@ -32,6 +32,10 @@ char *kvr_address_print(const struct kvr_address *address, char text[KVR_ADDRESS
 /* 127.0.0.0/8, ::1, their mapped form and the name localhost: reachable from this host only. */
 bool kvr_address_is_loopback(const struct kvr_address *address);
 
+/* A number for the network of "host:port", as far as one owner has it: of an IPv4 address all bits,
+ * of an IPv6 address the first 64. Never 0. */
+uint64_t kvr_address_network(const char *text);
+
 /* KVR_UNSUPPORTED for a name: that must be resolved first. */
 KVR_MUST_CHECK kvr_status kvr_address_to_socket(const struct kvr_address *address,
                                                 struct sockaddr_storage *ret_socket,

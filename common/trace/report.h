@@ -58,7 +58,11 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_DIGEST_MISMATCHES, "digest_mismatches", "Transfers with bytes that differed.")   \
     X(KVR_COUNTER_SKIPPED_BYTES, "skipped_bytes", "Bytes not moved: the target had the prefix.")   \
     X(KVR_COUNTER_GPU_BYTES, "gpu_taken_bytes", "Memory of GPUs taken for the agent itself.")      \
-    X(KVR_COUNTER_HELLOS_LIMITED, "hellos_limited", "Connections put off: too many HELLOs.")       \
+    X(KVR_COUNTER_HELLOS_LIMITED, "hellos_limited", "Connections put off: too many begin.")        \
+    X(KVR_COUNTER_YOUNG_CLOSED, "young_closed",                                                    \
+      "Connections without a HELLO closed because their host had the most of them.")               \
+    X(KVR_COUNTER_HANDSHAKES_WAITED, "handshake_steps_delayed",                                    \
+      "Steps of TLS handshakes that waited for a later turn of the loop.")                         \
     X(KVR_COUNTER_NOTICES_DROPPED, "notices_dropped", "Of peers and rails, unread by an engine.")  \
     X(KVR_COUNTER_WANTS_REFUSED, "wants_refused", "WANTs without a publish that had no room.")     \
     X(KVR_COUNTER_ENGINES_REFUSED, "engines_refused", "Processes that may not attach.")            \

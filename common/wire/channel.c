@@ -307,6 +307,12 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
     uint8_t *memory;
 
     (void)suggested;
+    if (channel->state == KVR_CHANNEL_SECURING) { /* without room libuv reads nothing */
+        bool now = kvr_listener_step(channel);
+
+        *ret_buffer = uv_buf_init(ciphertext, now ? KVR_CHANNEL_STEP_BYTES : 0);
+        return;
+    }
     if (channel->tls != NULL) {
         *ret_buffer = uv_buf_init(ciphertext, sizeof(ciphertext));
         return;
@@ -363,7 +369,9 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
 {
     struct kvr_channel *channel = stream->data;
 
-    if (count < 0) {
+    if (count == UV_ENOBUFS && channel->state == KVR_CHANNEL_SECURING) {
+        uv_read_stop(stream); /* kvr_channel_go_on follows */
+    } else if (count < 0) {
         read_ended(channel, count);
     } else if (count > 0 && channel->tls != NULL) {
         kvr_channel_decrypt(channel, (const uint8_t *)buffer->base, (size_t)count);
@@ -371,6 +379,11 @@ static void read_some(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer
         kvr_frame_parser_filled(&channel->parser, (size_t)count);
         kvr_channel_give_frames(channel);
     }
+}
+
+void kvr_channel_go_on(struct kvr_channel *channel)
+{
+    uv_read_start((uv_stream_t *)&channel->tcp, on_room, read_some);
 }
 
 void kvr_channel_begin(struct kvr_channel *channel, bool accepted)
@@ -390,7 +403,7 @@ void kvr_channel_begin(struct kvr_channel *channel, bool accepted)
     }
     if (channel->state == KVR_CHANNEL_CLOSED)
         return;
-    uv_read_start((uv_stream_t *)&channel->tcp, on_room, read_some);
+    kvr_channel_go_on(channel);
     if (channel->state == KVR_CHANNEL_UP)
         handler->up(handler->self, channel);
 }

@@ -6,9 +6,10 @@
  * callback, after which it is gone, or by kvr_channel_close/finish, after which no callback comes.
  * No callback is made from inside a function that its owner called.
  *
- * Bounds: frames of KVR_FRAME_BYTES_MAX; a write queue of KVR_CHANNEL_QUEUE_BYTES; at most
- * KVR_CHANNEL_YOUNG_MAX accepted connections that are not trusted yet (kvr_channel_trust), each
- * for at most KVR_CHANNEL_YOUNG_MS: one more closes the oldest. */
+ * Bounds: frames of KVR_FRAME_BYTES_MAX; a write queue of KVR_CHANNEL_QUEUE_BYTES; accepted
+ * connections that are not trusted yet (kvr_channel_trust) as young.h says, each for at most
+ * KVR_CHANNEL_YOUNG_MS. A step of a TLS handshake takes KVR_CHANNEL_STEP_BYTES, and KVR_YOUNG_STEPS
+ * of accepted connections are taken in a turn of the loop. */
 #ifndef KVR_WIRE_CHANNEL_H
 #define KVR_WIRE_CHANNEL_H
 
@@ -19,9 +20,9 @@
 #include "wire/frame.h"
 
 #define KVR_CHANNEL_QUEUE_BYTES (KVR_FRAME_BYTES_MAX + 65536u)
-#define KVR_CHANNEL_YOUNG_MAX   64
 #define KVR_CHANNEL_YOUNG_MS    5000
 #define KVR_CHANNEL_FINISH_MS   1000
+#define KVR_CHANNEL_STEP_BYTES  16384
 
 struct kvr_channel;
 struct kvr_listener;
@@ -35,6 +36,9 @@ struct kvr_channel_handler {
     /* KVR_MALFORMED (a frame too large), KVR_TIMED_OUT (said nothing), KVR_REFUSED (by TLS, see
      * kvr_channel_refusal), else KVR_SYSTEM. */
     void (*closed)(void *self, struct kvr_channel *channel, kvr_status status, const char *detail);
+    /* May be NULL: whether a connection that was accepted from this host (kvr_address_network) may
+     * stay. False: it is closed before it costs anything, and no other callback comes. */
+    bool (*admit)(void *self, const char *name, uint64_t host);
 };
 
 struct kvr_channel_options {
@@ -53,6 +57,12 @@ KVR_MUST_CHECK kvr_status kvr_listener_open(uv_loop_t *loop, const char *address
                                             struct kvr_listener **ret_listener,
                                             struct kvr_error *error);
 uint16_t kvr_listener_port(const struct kvr_listener *listener);
+/* Since it was opened. */
+struct kvr_listener_counts {
+    uint64_t crowded; /* connections closed because their host had the most without a HELLO */
+    uint64_t waited;  /* steps of handshakes that had to wait for a later turn of the loop */
+};
+struct kvr_listener_counts kvr_listener_counts(const struct kvr_listener *listener);
 /* Takes no more connections; those that were accepted stay, young ones are closed. NULL is fine. */
 void kvr_listener_close(struct kvr_listener *listener);
 

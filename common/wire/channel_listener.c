@@ -3,9 +3,15 @@
 #include <stdlib.h>
 
 #include "wire/channel_parts.h"
+#include "wire/young.h"
+
+/* Connections that the system keeps until they are accepted. When it has more, others dial in vain
+ * for a second. */
+#define BACKLOG 4096
 
 struct kvr_listener {
     uv_tcp_t tcp;
+    uv_prepare_t turn; /* runs while steps of handshakes are counted */
     struct kvr_channel_options options;
     uint16_t port;
     /* takes a connection that finds no memory: libuv offers no other until one is taken */
@@ -13,54 +19,80 @@ struct kvr_listener {
     bool spare_open;
     bool wanted;    /* by another one */
     uint32_t holds; /* handles that still point here */
-    uint32_t young_count;
-    struct kvr_channel *youngest, *oldest;
+    struct kvr_young young;
+    struct kvr_listener_counts counts;
 };
 
 /* ---- the young ---- */
 
-static void remember(struct kvr_listener *listener, struct kvr_channel *channel)
+/* Makes room for a connection of that host. */
+static void make_room(struct kvr_listener *listener, uint64_t host)
 {
-    channel->listener = listener;
-    channel->older = listener->youngest;
-    if (listener->youngest != NULL)
-        listener->youngest->younger = channel;
+    kvr_young_why why;
+    struct kvr_channel *leaver = kvr_young_leaver(&listener->young, host, &why);
+
+    if (leaver == NULL)
+        return;
+    listener->counts.crowded++;
+    if (leaver->state == KVR_CHANNEL_SECURING)
+        leaver->refusal = KVR_TLS_CUT;
+    if (why == KVR_YOUNG_CROWD)
+        kvr_channel_fail(leaver, KVR_TIMED_OUT,
+                         "more than %u connections of its host have sent no HELLO yet",
+                         KVR_YOUNG_SHARE);
     else
-        listener->oldest = channel;
-    listener->youngest = channel;
-    listener->young_count++;
+        kvr_channel_fail(leaver, KVR_TIMED_OUT,
+                         "more than %u connections have sent no HELLO yet, most of its host",
+                         KVR_YOUNG_MAX);
 }
 
 void kvr_listener_forget(struct kvr_channel *channel)
 {
+    if (channel->listener != NULL)
+        kvr_young_go(&channel->listener->young, channel);
+    channel->listener = NULL;
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    struct kvr_listener *listener = turn->data;
+    struct kvr_channel *channel;
+
+    kvr_young_turn(&listener->young);
+    if (kvr_young_rests(&listener->young))
+        uv_prepare_stop(turn);
+    while ((channel = kvr_young_next(&listener->young)) != NULL)
+        kvr_channel_go_on(channel);
+}
+
+bool kvr_listener_step(struct kvr_channel *channel)
+{
     struct kvr_listener *listener = channel->listener;
+    bool now;
 
     if (listener == NULL)
-        return;
-    if (channel->younger != NULL)
-        channel->younger->older = channel->older;
-    else
-        listener->youngest = channel->older;
-    if (channel->older != NULL)
-        channel->older->younger = channel->younger;
-    else
-        listener->oldest = channel->younger;
-    channel->listener = NULL;
-    channel->younger = channel->older = NULL;
-    listener->young_count--;
+        return true; /* dialed */
+    now = kvr_young_step(&listener->young, channel);
+    listener->counts.waited += !now;
+    if (!uv_is_closing((uv_handle_t *)&listener->turn))
+        uv_prepare_start(&listener->turn, on_turn);
+    return now;
 }
 
 /* ---- accepting ---- */
 
-static void name_it(struct kvr_channel *channel)
+/* Returns a number for its host; 0: the other side is gone already. */
+static uint64_t name_it(struct kvr_channel *channel)
 {
     struct sockaddr_storage socket;
     int bytes = sizeof(socket);
     struct kvr_address address;
 
-    if (uv_tcp_getpeername(&channel->tcp, (struct sockaddr *)&socket, &bytes) == 0 &&
-        kvr_address_from_socket((struct sockaddr *)&socket, &address) == KVR_OK)
-        kvr_address_print(&address, channel->name);
+    if (uv_tcp_getpeername(&channel->tcp, (struct sockaddr *)&socket, &bytes) != 0 ||
+        kvr_address_from_socket((struct sockaddr *)&socket, &address) != KVR_OK)
+        return 0;
+    kvr_address_print(&address, channel->name);
+    return kvr_address_network(channel->name);
 }
 
 static void on_connection(uv_stream_t *stream, int result);
@@ -99,8 +131,10 @@ static void turn_away(struct kvr_listener *listener)
 static void on_connection(uv_stream_t *stream, int result)
 {
     struct kvr_listener *listener = stream->data;
+    struct kvr_channel_handler *handler = &listener->options.handler;
     uint32_t young_ms = listener->options.young_ms;
     struct kvr_channel *channel;
+    uint64_t host;
 
     if (result < 0)
         return; /* out of descriptors, most likely; it will be offered again */
@@ -113,14 +147,15 @@ static void on_connection(uv_stream_t *stream, int result)
         kvr_channel_close(channel);
         return;
     }
-    name_it(channel);
-    if (listener->young_count >= KVR_CHANNEL_YOUNG_MAX &&
-        listener->oldest->state == KVR_CHANNEL_SECURING)
-        listener->oldest->refusal = KVR_TLS_CUT;
-    if (listener->young_count >= KVR_CHANNEL_YOUNG_MAX)
-        kvr_channel_fail(listener->oldest, KVR_TIMED_OUT,
-                         "more than %d connections have sent no HELLO yet", KVR_CHANNEL_YOUNG_MAX);
-    remember(listener, channel);
+    host = name_it(channel);
+    if (host == 0 ||
+        (handler->admit != NULL && !handler->admit(handler->self, channel->name, host))) {
+        kvr_channel_close(channel);
+        return;
+    }
+    make_room(listener, host);
+    channel->listener = listener;
+    kvr_young_come(&listener->young, host, channel);
     kvr_channel_start_timer(channel, young_ms != 0 ? young_ms : KVR_CHANNEL_YOUNG_MS);
     kvr_channel_begin(channel, true);
 }
@@ -140,7 +175,7 @@ static int start_listening(struct kvr_listener *listener, const struct sockaddr 
     int result = uv_tcp_bind(&listener->tcp, socket, 0);
 
     if (result == 0)
-        result = uv_listen((uv_stream_t *)&listener->tcp, KVR_PEERS_MAX, on_connection);
+        result = uv_listen((uv_stream_t *)&listener->tcp, BACKLOG, on_connection);
     if (result == 0)
         result = uv_tcp_getsockname(&listener->tcp, (struct sockaddr *)&bound, &bytes);
     if (result == 0 && kvr_address_from_socket((struct sockaddr *)&bound, &address) == KVR_OK)
@@ -168,8 +203,9 @@ kvr_status kvr_listener_open(uv_loop_t *loop, const char *text,
         return kvr_error_set(error, KVR_NO_MEMORY, "channel", "no memory to listen on %s", text);
     listener->options = *options;
     uv_tcp_init(loop, &listener->tcp);
-    listener->tcp.data = listener;
-    listener->holds = 1;
+    uv_prepare_init(loop, &listener->turn);
+    listener->tcp.data = listener->turn.data = listener;
+    listener->holds = 2;
     result = start_listening(listener, (const struct sockaddr *)&socket);
     if (result < 0) {
         kvr_listener_close(listener);
@@ -177,6 +213,11 @@ kvr_status kvr_listener_open(uv_loop_t *loop, const char *text,
     }
     *ret_listener = listener;
     return KVR_OK;
+}
+
+struct kvr_listener_counts kvr_listener_counts(const struct kvr_listener *listener)
+{
+    return listener->counts;
 }
 
 uint16_t kvr_listener_port(const struct kvr_listener *listener)
@@ -188,8 +229,8 @@ void kvr_listener_close(struct kvr_listener *listener)
 {
     if (listener == NULL)
         return;
-    while (listener->oldest != NULL) {
-        struct kvr_channel *channel = listener->oldest;
+    while (listener->young.count > 0) {
+        struct kvr_channel *channel = listener->young.places[0].who;
 
         /* One that is finishing is left to its own timer: its last words are on the way. */
         kvr_listener_forget(channel);
@@ -197,4 +238,5 @@ void kvr_listener_close(struct kvr_listener *listener)
             kvr_channel_close(channel);
     }
     uv_close((uv_handle_t *)&listener->tcp, on_listener_closed);
+    uv_close((uv_handle_t *)&listener->turn, on_listener_closed);
 }

@@ -30,7 +30,6 @@ struct kvr_channel {
     char name[KVR_ADDRESS_TEXT_BYTES];
 
     struct kvr_listener *listener; /* of a young one, else NULL */
-    struct kvr_channel *younger, *older;
 
     uint8_t *ring; /* frames to write; KVR_CHANNEL_QUEUE_BYTES */
     size_t ring_first, ring_used;
@@ -75,5 +74,9 @@ const uint8_t *kvr_channel_encrypt(struct kvr_channel *channel, size_t *ret_byte
 void kvr_channel_handshake_cut(struct kvr_channel *channel, const char *how);
 
 void kvr_listener_forget(struct kvr_channel *channel);
+/* Whether it may take a step of its handshake now. False: kvr_channel_go_on follows, in a later turn
+ * of the loop. */
+bool kvr_listener_step(struct kvr_channel *channel);
+void kvr_channel_go_on(struct kvr_channel *channel);
 
 #endif

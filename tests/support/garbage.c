@@ -38,7 +38,19 @@ struct arguments {
 
 /* ---- the connection ---- */
 
-static int connect_once(const struct arguments *arguments)
+/* Sessions of the control port come from many hosts: of one host few may begin in a second. A flood
+ * comes from one. */
+static int leave_from(const struct arguments *arguments, unsigned long number, int fd)
+{
+    uint32_t host = INADDR_LOOPBACK + 1 + (uint32_t)(number % 200);
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = {htonl(host)}};
+
+    if (arguments->kind != &garbage_control)
+        return 0;
+    return bind(fd, (struct sockaddr *)&own, sizeof(own));
+}
+
+static int connect_once(const struct arguments *arguments, unsigned long number)
 {
     struct sockaddr_un path = {.sun_family = AF_UNIX};
     struct sockaddr_in host = {.sin_family = AF_INET};
@@ -56,7 +68,8 @@ static int connect_once(const struct arguments *arguments)
         fd = inet_pton(AF_INET, text, &host.sin_addr) == 1
                  ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)
                  : -1;
-        failed = fd < 0 || connect(fd, (struct sockaddr *)&host, sizeof(host)) != 0;
+        failed = fd < 0 || leave_from(arguments, number, fd) != 0 ||
+                 connect(fd, (struct sockaddr *)&host, sizeof(host)) != 0;
     }
     if (failed && fd >= 0) {
         close(fd);
@@ -65,10 +78,10 @@ static int connect_once(const struct arguments *arguments)
     return fd;
 }
 
-static int connect_patiently(const struct arguments *arguments)
+static int connect_patiently(const struct arguments *arguments, unsigned long number)
 {
     for (int tries = 0; tries < 100; tries++) {
-        int fd = connect_once(arguments);
+        int fd = connect_once(arguments, number);
 
         if (fd >= 0)
             return fd;
@@ -201,7 +214,7 @@ static bool play(const struct arguments *arguments, unsigned long number, const 
     shape = choose(&garbage, arguments->kind);
     *ret_shape = shape->name;
     garbage.reads = kvr_rng_percent(&garbage.rng, 70);
-    garbage.socket = connect_patiently(arguments);
+    garbage.socket = connect_patiently(arguments, number);
     if (garbage.socket < 0)
         return false;
     shape->play(&garbage);

@@ -349,7 +349,7 @@ static void shape_crowd(struct garbage *garbage)
     struct kvr_message message = good_regions(0);
 
     beat_ms = 60000;
-    garbage->patience_ms = 30000; /* the agent's machine may be busy */
+    garbage->patience_ms = 5000; /* a busy machine is no end */
     /* Of one name only the latest would stay. */
     snprintf(agent_name, sizeof(agent_name), "crowd-%" PRIu64, kvr_rng_next(&garbage->rng));
     if (greet(garbage) == 0)

@@ -1,7 +1,7 @@
 /* A stranger at the control port of an agent: speaks TLS as its arguments say, and prints the end.
  *
  *   tls_knock PORT [certificate=FILE key=FILE] [priority=STRING] [cut=BYTES] [pieces=BYTES]
- *             [send=FILE] [plain]
+ *             [send=FILE] [plain] [from=ADDRESS]
  *     Shakes hands, sends the file (frames), reads until the other side ends. cut: sends so many
  *     bytes of TLS and then only waits. pieces: writes so few bytes at a time. plain: the file goes
  *     without TLS. Prints "alert NAME", "closed", "cut" or "answered BYTES".
@@ -22,18 +22,22 @@
 
 static int port, fd;
 static size_t cut = SIZE_MAX, pieces = SIZE_MAX, sent;
+static const char *from = "127.0.0.1";
 static const char *certificate, *key, *priority = "NORMAL:-VERS-ALL:+VERS-TLS1.3", *file;
 
 static int dial(void)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in own = {.sin_family = AF_INET};
     struct timeval patience = {.tv_sec = 20};
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
     setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(s, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
-    if (connect(s, (struct sockaddr *)&to, sizeof(to)) != 0) {
+    inet_pton(AF_INET, from, &own.sin_addr);
+    if (bind(s, (struct sockaddr *)&own, sizeof(own)) != 0 ||
+        connect(s, (struct sockaddr *)&to, sizeof(to)) != 0) {
         close(s);
         return -1;
     }
@@ -169,6 +173,8 @@ int main(int argc, char **argv)
             priority = value;
         else if (strncmp(argv[i], "send=", 5) == 0)
             file = value;
+        else if (strncmp(argv[i], "from=", 5) == 0)
+            from = value;
         else if (strncmp(argv[i], "cut=", 4) == 0)
             cut = (size_t)atol(value);
         else if (strncmp(argv[i], "pieces=", 7) == 0)

@@ -109,6 +109,17 @@ static void address_crosses_sockets(void **state)
                      KVR_UNSUPPORTED);
 }
 
+static void address_tells_owners_apart(void **state)
+{
+    (void)state;
+    assert_true(kvr_address_network("10.0.0.1:80") == kvr_address_network("10.0.0.1:9999"));
+    assert_true(kvr_address_network("10.0.0.1:80") == kvr_address_network("[::ffff:10.0.0.1]:81"));
+    assert_true(kvr_address_network("10.0.0.1:80") != kvr_address_network("10.0.0.2:80"));
+    assert_true(kvr_address_network("[2001:db8::1]:1") == kvr_address_network("[2001:db8::2:3]:1"));
+    assert_true(kvr_address_network("[2001:db8::1]:1") != kvr_address_network("[2001:db8:0:1::1]:1"));
+    assert_true(kvr_address_network("no address") != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +127,7 @@ int main(void)
         cmocka_unit_test(address_refuses_nonsense),
         cmocka_unit_test(address_knows_loopback),
         cmocka_unit_test(address_crosses_sockets),
+        cmocka_unit_test(address_tells_owners_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

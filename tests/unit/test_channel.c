@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "wire/channel.h"
+#include "wire/young.h"
 
 #define YOUNG_MS   1000  /* for cases that wait for a silent peer's end */
 #define PATIENT_MS 60000 /* for all others, on however busy a machine */
@@ -220,19 +221,19 @@ static void channel_closes_who_says_nothing(void **state)
 
 static void channel_bounds_the_young(void **state)
 {
-    int fds[KVR_CHANNEL_YOUNG_MAX + 4];
+    int fds[KVR_YOUNG_SHARE + 4];
 
     (void)state;
-    for (uint32_t i = 0; i < KVR_CHANNEL_YOUNG_MAX + 4; i++) {
+    for (uint32_t i = 0; i < KVR_YOUNG_SHARE + 4; i++) {
         fds[i] = raw_socket();
         loop_run_some(&loop);
     }
-    RUN_UNTIL(server.up == KVR_CHANNEL_YOUNG_MAX + 4);
+    RUN_UNTIL(server.up == KVR_YOUNG_SHARE + 4);
     assert_true(server.closed >= 4);
     RUN_UNTIL(raw_at_end(fds[0]));
-    for (uint32_t i = 0; i < KVR_CHANNEL_YOUNG_MAX + 4; i++)
+    for (uint32_t i = 0; i < KVR_YOUNG_SHARE + 4; i++)
         close(fds[i]);
-    RUN_UNTIL(server.closed == KVR_CHANNEL_YOUNG_MAX + 4);
+    RUN_UNTIL(server.closed == KVR_YOUNG_SHARE + 4);
 }
 
 static void channel_pushes_back(void **state)

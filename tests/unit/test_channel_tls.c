@@ -1,5 +1,6 @@
 /* Goal: a channel with TLS keeps what a plain one promises: whole frames in order, KVR_AGAIN after
- * as many frames; and a side without TLS gets a sentence. Method: both ends on one loop over
+ * as many frames; a side without TLS gets a sentence;
+ * and many that begin a handshake keep nobody away. Method: both ends on one loop over
  * loopback, with certificates of a small CA; the costs are printed. */
 #include "tests/support/folder.h"
 #include "tests/support/loop.h"
@@ -13,6 +14,7 @@
 #include "tests/support/certificates.h"
 #include "wire/channel.h"
 #include "wire/message.h"
+#include "wire/young.h"
 
 #define ROUND_TRIPS 4000
 #define HANDSHAKES  100
@@ -229,6 +231,83 @@ static void plain_listener_is_named(void **state)
     finish();
 }
 
+/* ---- many that say nothing ---- */
+
+/* A connection from 127.0.0.`host` that begins a handshake and says no more. */
+static int half_open(uint8_t host)
+{
+    static const uint8_t begins[] = {0x16, 3, 1, 2, 0, 1};
+    struct sockaddr_in from = {.sin_family = AF_INET,
+                               .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)},
+                             .sin_port = htons(kvr_listener_port(listener))};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(write(fd, begins, sizeof(begins)), sizeof(begins));
+    return fd;
+}
+
+/* 2,000 from one host; meanwhile another host dials again and again. */
+static void half_open_ones_keep_nobody_away(void **state)
+{
+    int fds[100];
+    uint32_t ups = 0;
+
+    (void)state;
+    memset(fds, -1, sizeof(fds)); /* none */
+    begin(true, true);
+    for (uint32_t i = 0; i < 2000; i++) {
+        kvr_ns start = kvr_clock_now();
+
+        close(fds[i % 100]);
+        fds[i % 100] = half_open(2);
+        if (i % 100 != 20)
+            continue;
+        (void)dial();
+        for (uint32_t k = 0; k < 70; k++) { /* all of them come after it, in one turn */
+            close(fds[++i % 100]);
+            fds[i % 100] = half_open(2);
+        }
+        ups++;
+        RUN_UNTIL(client.up == ups && server.up == ups);
+        assert_true(kvr_clock_now() - start < KVR_S);
+        kvr_channel_close(client.channel);
+        client.channel = NULL;
+    }
+    assert_true(ups >= 10);
+    assert_true(kvr_listener_counts(listener).crowded > 1000);
+    for (uint32_t i = 0; i < 100; i++)
+        close(fds[i]);
+    finish();
+}
+
+/* Many at once: each turn of the loop takes a few steps alone, and all come up in the end. */
+static void handshakes_take_turns(void **state)
+{
+    struct kvr_channel *channels[KVR_YOUNG_SHARE];
+    uint32_t before = 0, most = 0;
+
+    (void)state;
+    begin(true, true);
+    for (uint32_t i = 0; i < KVR_YOUNG_SHARE; i++)
+        channels[i] = dial();
+    for (kvr_ns start = kvr_clock_now();
+         server.up < KVR_YOUNG_SHARE && kvr_clock_now() - start < 20 * KVR_S; before = server.up) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        most = server.up - before > most ? server.up - before : most;
+    }
+    assert_int_equal(server.up, KVR_YOUNG_SHARE);
+    assert_in_range(most, 1, KVR_YOUNG_STEPS);
+    assert_true(kvr_listener_counts(listener).waited > 0);
+    for (uint32_t i = 0; i < KVR_YOUNG_SHARE; i++)
+        kvr_channel_close(channels[i]);
+    client.channel = server.channel = NULL; /* the listener closes its own, which are young */
+    finish();
+}
+
 /* ---- costs ---- */
 
 static int by_time(const void *a, const void *b)
@@ -317,6 +396,8 @@ int main(void)
         cmocka_unit_test(queue_reaches_the_other_side_before_the_end),
         cmocka_unit_test(plain_hello_gets_a_sentence),
         cmocka_unit_test(plain_listener_is_named),
+        cmocka_unit_test(half_open_ones_keep_nobody_away),
+        cmocka_unit_test(handshakes_take_turns),
         cmocka_unit_test(costs),
     };
 

@@ -1,33 +1,5 @@
 #include "agent/peer/hello_limit.h"
 
-#include <arpa/inet.h>
-#include <string.h>
-
-#include "base/address.h"
-#include "base/rng.h"
-
-uint64_t hello_host_of(const char *address)
-{
-    struct kvr_address parsed;
-    struct in6_addr six;
-    struct in_addr four;
-    uint64_t number = 1;
-
-    if (kvr_address_parse(address, 0, NULL, &parsed) != KVR_OK)
-        return number;
-    if (inet_pton(AF_INET, parsed.host, &four) == 1) {
-        number = four.s_addr;
-    } else if (inet_pton(AF_INET6, parsed.host, &six) == 1) {
-        memcpy(&number, &six, sizeof(number));
-        if (IN6_IS_ADDR_V4MAPPED(&six)) {
-            memcpy(&four, six.s6_addr + 12, sizeof(four));
-            number = four.s_addr;
-        }
-    }
-    number = kvr_mix64(number);
-    return number != 0 ? number : 1;
-}
-
 /* Takes one from the bucket: its time of being full moves by one share of a second. */
 static bool take(struct hello_bucket *bucket, kvr_ns now, uint32_t burst, uint32_t rate)
 {
@@ -57,13 +29,13 @@ static struct hello_bucket *bucket_of(struct hello_limit *limit, kvr_ns now, uin
     return best;
 }
 
-bool hello_limit_take(struct hello_limit *limit, kvr_ns now, uint64_t host)
+bool hello_limit_take(struct hello_limit *limit, kvr_ns now, uint64_t host, bool known)
 {
     struct hello_bucket *bucket = bucket_of(limit, now, host), before = *bucket;
 
     if (!take(bucket, now, HELLO_HOST_BURST, HELLO_HOST_RATE))
         return false;
-    if (take(&limit->all, now, HELLO_ALL_BURST, HELLO_ALL_RATE))
+    if (known || take(&limit->all, now, HELLO_ALL_BURST, HELLO_ALL_RATE))
         return true;
     *bucket = before; /* others used the total up */
     return false;

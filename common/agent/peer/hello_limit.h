@@ -1,6 +1,8 @@
-/* How many sessions may begin: a bound for each host that dials, and one for all of them. Any host
- * that reaches the port may say HELLO, and each one costs a table entry, a log line and notices to
- * engines. A connection that resumes its session is not counted.
+/* How many connections may begin: a bound for each host that dials, and one for all of them. Any
+ * host that reaches the port may dial. Each connection costs a TLS handshake, and each HELLO a table
+ * entry, a log line and notices to engines. So a connection is counted when it is accepted, before
+ * its first byte. The total does not concern a host that has a session: a flood from other hosts
+ * must not keep its agents from dialing again.
  *
  * Each bound is a bucket: a burst is free, and then so many a second. A fleet that comes back at
  * once fits in the burst. Pure; loop thread. */
@@ -28,11 +30,8 @@ struct hello_limit {
     struct hello_bucket all, hosts[HELLO_HOSTS_MAX];
 };
 
-/* A number for the host of "host:port": of an IPv6 address its first 64 bits, which are one
- * owner's. Never 0. */
-uint64_t hello_host_of(const char *address);
-
-/* Whether one more session may begin now. If so it is counted. */
-bool hello_limit_take(struct hello_limit *limit, kvr_ns now, uint64_t host);
+/* Whether one more connection may begin now. If so it is counted. host: kvr_address_network;
+ * known: it has a session. */
+bool hello_limit_take(struct hello_limit *limit, kvr_ns now, uint64_t host, bool known);
 
 #endif

@@ -428,7 +428,8 @@ static void channel_closed(void *self, struct kvr_channel *channel, kvr_status s
 static struct kvr_channel_options channel_options(struct kvr_peers *peers, uint32_t attempt)
 {
     return (struct kvr_channel_options){
-        .handler = {peers, channel_up, channel_frame, channel_writable, channel_closed},
+        .handler = {peers, channel_up, channel_frame, channel_writable, channel_closed,
+                    kvr_peers_admit},
         .user_timeout_ms = peers->options.beat_ms * KVR_BEATS_MAX,
         .attempt = attempt,
         .credentials = peers->options.credentials,

@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "tls/credentials.h"
+#include "wire/channel.h"
 #include "wire/message.h"
 
 struct kvr_peers;
@@ -44,7 +45,7 @@ struct kvr_peers_owner {
      * turned_away() or the sentence of lost() says it to people. */
     void (*refused)(void *self, kvr_tls_refusal refusal);
     /* May be NULL: a connection was turned away before it became a peer; for the log. KVR_AGAIN:
-     * too many sessions begin (hello_limit.h). It was closed without a word, so that an agent dials
+     * too many connections begin (hello_limit.h). It was closed without a word, so that an agent dials
      * again. */
     void (*turned_away)(void *self, kvr_ns now, const char *who, kvr_status status,
                         const char *detail);
@@ -79,6 +80,8 @@ void kvr_peers_close(struct kvr_peers *peers);
 KVR_MUST_CHECK kvr_status kvr_peers_listen(struct kvr_peers *peers, const char *address,
                                            struct kvr_error *error);
 uint16_t kvr_peers_port(const struct kvr_peers *peers); /* 0: not listening */
+/* Of accepted connections; zeros: not listening. */
+struct kvr_listener_counts kvr_peers_accepted(const struct kvr_peers *peers);
 
 /* The peer at "host:port"; dials it if it is not live. KVR_INVALID: no address; KVR_FULL: the table
  * is full of live peers; KVR_NO_MEMORY. */

@@ -13,6 +13,12 @@ uint16_t kvr_peers_port(const struct kvr_peers *peers)
     return peers->listener != NULL ? kvr_listener_port(peers->listener) : 0;
 }
 
+struct kvr_listener_counts kvr_peers_accepted(const struct kvr_peers *peers)
+{
+    return peers->listener != NULL ? kvr_listener_counts(peers->listener)
+                                   : (struct kvr_listener_counts){0};
+}
+
 static void turn_away(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
                       kvr_status status, const char *detail)
 {
@@ -29,15 +35,27 @@ static void turn_away(struct kvr_peers *peers, struct kvr_channel *channel, kvr_
     kvr_channel_finish(channel);
 }
 
-/* An agent dials again after a pause, and its session is only delayed. */
-static void put_off(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now)
+static bool is_known(const struct kvr_peers *peers, uint64_t host)
 {
-    struct kvr_peers_owner *owner = &peers->options.owner;
+    for (uint32_t i = 0; i < peers->used; i++)
+        if (peers->table[i].live && peers->table[i].from == host)
+            return true;
+    return false;
+}
 
+/* An agent that is put off dials again after a pause, and its session is only delayed. */
+bool kvr_peers_admit(void *self, const char *name, uint64_t host)
+{
+    struct kvr_peers *peers = self;
+    struct kvr_peers_owner *owner = &peers->options.owner;
+    kvr_ns now = kvr_clock_now();
+
+    if (hello_limit_take(&peers->hellos, now, host, is_known(peers, host)))
+        return true;
     if (owner->turned_away != NULL)
-        owner->turned_away(owner->self, now, kvr_channel_name(channel), KVR_AGAIN,
-                           "more sessions begin than this agent takes in a second");
-    kvr_channel_close(channel);
+        owner->turned_away(owner->self, now, name, KVR_AGAIN,
+                           "more connections begin than this agent takes in a second");
+    return false;
 }
 
 static void own_hello(struct kvr_peers *peers, struct kvr_msg_hello *ret_hello)
@@ -106,8 +124,9 @@ static void supersede(struct kvr_peers *peers, const struct kvr_channel *channel
 }
 
 static void welcome(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
-                    const struct kvr_msg_hello *hello, uint64_t from)
+                    const struct kvr_msg_hello *hello)
 {
+    uint64_t from = kvr_address_network(kvr_channel_name(channel));
     struct kvr_msg_hello own;
     struct kvr_error error;
     uint32_t version = 0;
@@ -143,17 +162,14 @@ static void take_hello(struct kvr_peers *peers, struct kvr_channel *channel, kvr
                        const struct kvr_msg_hello *hello)
 {
     struct kvr_peer *peer = resumed_by(peers, channel, hello);
-    uint64_t from = hello_host_of(kvr_channel_name(channel));
     struct kvr_error error;
 
-    if (peer == NULL && !hello_limit_take(&peers->hellos, now, from))
-        return put_off(peers, channel, now);
     if (kvr_peers_name_check(peers, channel, hello, &error) != KVR_OK)
         return turn_away(peers, channel, now, KVR_REFUSED, error.detail);
     if (peer == NULL && hello->session != 0)
         return deny_session(peers, channel);
     if (peer == NULL)
-        return welcome(peers, channel, now, hello, from);
+        return welcome(peers, channel, now, hello);
     peer->superseded = false; /* it lives; another process used its name */
     kvr_session_disconnected(peer->session, now);
     kvr_peer_attach(peer, channel);

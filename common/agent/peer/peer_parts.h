@@ -76,6 +76,8 @@ void kvr_peer_arm(struct kvr_peer *peer, kvr_ns now);
 /* When a superseded session without a connection ends: a live agent has dialed again by then. */
 kvr_ns kvr_peer_superseded_ends(const struct kvr_peer *peer);
 
+/* peer_accept.c: whether a connection from that host may begin. */
+bool kvr_peers_admit(void *self, const char *name, uint64_t host);
 /* peer_accept.c: a frame from an accepted connection that belongs to no peer yet. */
 void kvr_peers_stranger(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns now,
                         const uint8_t *frame, size_t bytes);
