@@ -327,15 +327,13 @@ static bool sources_answered(const struct inbound *inbound, const struct fetch *
     return true;
 }
 
-/* A source that does not know SKIP gets its WANT when what is skipped is known. */
 static void transfer_advance(struct inbound *inbound, struct transfer *transfer, bool skips_known)
 {
     if (!source_link_answered(&transfer->link))
         return;
     if (transfer->state == T_HELD && skips_known)
         skip_send(inbound, transfer);
-    else if (transfer->state == T_WAITING &&
-             (skips_known || inbound->engines.versions[transfer->link.peer] >= KVR_PROTOCOL_SKIP))
+    else if (transfer->state == T_WAITING)
         want_send(inbound, transfer);
 }
 

@@ -31,7 +31,6 @@ void inbound_peer_up(struct inbound *inbound, kvr_ns now, uint32_t peer,
     inbound->now = now;
     state->up = true;
     state->session = hello->session;
-    inbound->engines.versions[peer] = hello->version_max;
     state->unconfirmed = 0;
     state->limits = hello->limits;
     state->digest = hello->digest;

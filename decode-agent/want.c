@@ -78,7 +78,7 @@ static uint32_t siblings_of(const struct inbound *inbound, const struct fetch *f
     return count;
 }
 
-/* Up to the last group that the engine has. An older agent refuses a WANT of more than 8 groups. */
+/* Up to the last group that the engine has. */
 static uint32_t group_count(const struct kvr_page_tables *pages)
 {
     uint32_t count = KVR_GROUPS_MAX;
@@ -115,9 +115,7 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
     kvr_status status;
 
     transfer->verification.mode = digest_wanted(inbound, fetch, transfer->link.peer);
-    if (kvr_region_set_hashed(fetch->set, transfer->verification.mode, &error) != KVR_OK ||
-        kvr_engines_peer_check(&inbound->engines, fetch->set, transfer->link.peer, &error) !=
-            KVR_OK) {
+    if (kvr_region_set_hashed(fetch->set, transfer->verification.mode, &error) != KVR_OK) {
         transfer_fail(inbound, transfer, error.status, error.detail);
         return;
     }

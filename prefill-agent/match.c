@@ -314,8 +314,6 @@ static kvr_status match_check(struct outbound *outbound, const struct source_tra
     if (status == KVR_OK)
         status = kvr_compat_check(&engine->compat, &remote->compat, error);
     if (status == KVR_OK)
-        status = kvr_engines_peer_check(&outbound->engines, publish->set, transfer->peer, error);
-    if (status == KVR_OK)
         status = kvr_region_set_hashed(publish->set, transfer->digest.mode, error);
     for (uint32_t group = 0; status == KVR_OK && group < KVR_GROUPS_MAX; group++)
         if (publish->pages.groups[group].page_tokens > 0 &&

@@ -21,7 +21,6 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     }
     state->up = true;
     state->session = hello->session;
-    outbound->engines.versions[peer] = hello->version_max;
     state->limits = hello->limits;
     memcpy(state->agent, hello->agent, sizeof(state->agent));
     state->group_count = 1;

@@ -502,9 +502,9 @@ KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_skip(struct kvrail *con
 /* For a fetch that has no pages yet, because it waits in the engine's queue: the sources learn of
  * it now instead of with the first page. A publish that it has found is held for it without a
  * lease, until the fetch ends or its deadline passes. What the engine has already may be said
- * later, by kvrail_target_skip before the first page. Prefill-agents of protocol 4 learn of the
- * fetch with its first page, and so do all where the engine's own agent is older than this: the
- * publish then needs its lease. Any number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
+ * later, by kvrail_target_skip before the first page. Where the engine's own agent is older than
+ * this, the sources learn of the fetch with its first page: the publish then needs its lease. Any
+ * number of times. Errors: AGAIN, NOT_FOUND, AGENT_LOST. */
 KVRAIL_API KVRAIL_MUST_CHECK kvrail_status kvrail_target_hold(struct kvrail *connection,
                                                               kvrail_handle target);
 

@@ -123,20 +123,6 @@ static kvr_status check_one(const struct kvr_msg_hello *hello, const char *side,
     return check_limits(&hello->limits, side, error);
 }
 
-/* Rule 12: such a rail takes no write of a source that cannot announce its endpoints. */
-static kvr_status check_senders(const struct kvr_msg_hello *target, uint32_t version,
-                                struct kvr_error *error)
-{
-    for (uint32_t i = 0; version < KVR_PROTOCOL_SENDER && i < target->rail_count; i++)
-        if (target->rails[i].needs_senders)
-            return kvr_error_set(error, KVR_VERSION, "compat",
-                                 "protocol version: rail %" PRIu32 " of the target takes writes "
-                                 "only from endpoints that it knows, which needs version %d; the "
-                                 "two agents can speak %" PRIu32 ": upgrade the older one",
-                                 target->rails[i].rail, KVR_PROTOCOL_SENDER, version);
-    return KVR_OK;
-}
-
 /* Rule 5: on such a rail of the target a write counts only with its tag. Both ends have the same
  * provider, so this is for versions of libfabric that carry more than others. */
 static kvr_status check_tags(const struct kvr_msg_hello *source, const struct kvr_msg_hello *target,
@@ -162,7 +148,6 @@ kvr_status kvr_hello_check(const struct kvr_msg_hello *source, const struct kvr_
     KVR_TRY(check_one(target, "target", error));
     if (strncmp(source->provider, target->provider, sizeof(source->provider)) != 0)
         return refuse_text(error, "provider", source->provider, target->provider);
-    KVR_TRY(check_senders(target, *ret_version, error));
     KVR_TRY(check_tags(source, target, error));
     return kvr_compat_check_any(source->compats, source->compat_count, target->compats,
                                 target->compat_count, error);

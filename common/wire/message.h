@@ -59,11 +59,8 @@
  * nothing, staging memory. 3: targets that move pages of devices themselves. 4: ROOM, a share of
  * staging memory is a ring. 5: SKIP, and states with one page a request. 6: SENDER. 7: the tag in
  * GRANT, the proof in WANT. */
-#define KVR_PROTOCOL_MIN    7
-#define KVR_PROTOCOL_SKIP   5 /* the first that has it */
-#define KVR_PROTOCOL_STATES 5 /* the first that has them */
-#define KVR_PROTOCOL_SENDER 6 /* the first that has it */
-#define KVR_PROTOCOL_MAX    7
+#define KVR_PROTOCOL_MIN 7
+#define KVR_PROTOCOL_MAX 7
 
 typedef enum kvr_message_kind {
     KVR_MSG_HELLO = 1,

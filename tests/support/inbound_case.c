@@ -11,8 +11,6 @@ static struct kvr_shared_page page;
 static struct kvr_buddy plans;
 kvr_ns now;
 
-uint32_t source_version = KVR_PROTOCOL_MAX;
-
 void inbound_begin(uint32_t slot_count)
 {
     inbound_begin_within(slot_count, slot_count);
@@ -38,8 +36,8 @@ void inbound_begin_within(uint32_t slot_count, uint32_t slot_last)
     assert_int_equal(inbound_init(&inbound, &options, &machine_ports, machine_memory()), KVR_OK);
     machine_engine_up(&inbound.engines, 0, 1, &target, &page);
     for (uint32_t peer = 0; peer < 4; peer++) {
-        struct kvr_msg_hello hello = {.version_min = source_version,
-                                      .version_max = source_version,
+        struct kvr_msg_hello hello = {.version_min = KVR_PROTOCOL_MIN,
+                                      .version_max = KVR_PROTOCOL_MAX,
                                       .session = SESSION + peer,
                                       .limits = {1, 1, SMALL_PAGE_BYTES, false}};
         struct kvr_message regions;

@@ -17,7 +17,6 @@
 extern struct inbound inbound;
 extern kvr_ns now;
 
-extern uint32_t source_version; /* of the protocol, in the sessions with all sources */
 int open_inbound(void **state); /* a cmocka setup */
 void inbound_begin(uint32_t slot_count);
 void inbound_begin_within(uint32_t slot_count, uint32_t slot_last);

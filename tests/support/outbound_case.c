@@ -7,14 +7,14 @@
 struct outbound outbound;
 static struct small_side source, target;
 static struct kvr_shared_page page;
-static uint32_t peer_groups, peer_same_host, peer_version, target_tp;
+static uint32_t peer_groups, peer_same_host, target_tp;
 kvr_ns now;
 
 static void peer_up(uint32_t peer)
 {
     struct kvr_rail_address rails[2] = {{.rail = 0, .epoch = 1}, {.rail = 1, .epoch = 1}};
     struct kvr_msg_hello hello = {.limits = {1, 1, SMALL_PAGE_BYTES, false},
-                                  .version_max = peer_version,
+                                  .version_max = KVR_PROTOCOL_MAX,
                                   .rails = rails,
                                   .session = SESSION + peer};
     struct kvr_message regions;
@@ -89,19 +89,16 @@ static void begin(const struct kvr_rail_groups *groups, bool failover, uint32_t 
 
 void outbound_begin(const struct kvr_rail_groups *groups, bool failover)
 {
-    peer_version = KVR_PROTOCOL_MAX;
     begin(groups, failover, SMALL_PAGES, false);
 }
 
-void outbound_begin_states(uint32_t version)
+void outbound_begin_states(void)
 {
-    peer_version = version;
     begin(&(struct kvr_rail_groups){0}, false, SMALL_PAGES, true);
 }
 
 void outbound_begin_wide(uint32_t page_count)
 {
-    peer_version = KVR_PROTOCOL_MAX;
     begin(&(struct kvr_rail_groups){0}, false, page_count, false);
 }
 

@@ -26,8 +26,8 @@ int open_outbound(void **state); /* a cmocka setup */
 void outbound_begin(const struct kvr_rail_groups *groups, bool failover);
 /* One rail group, and engines of so many pages; nothing looks at their memory. */
 void outbound_begin_wide(uint32_t page_count);
-/* Engines with states, one page a request; peers speak that version of the protocol. */
-void outbound_begin_states(uint32_t version);
+/* Engines with states, one page a request. */
+void outbound_begin_states(void);
 void outbound_peer_comes(uint32_t peer); /* beside 0 and 1, with an engine of its own */
 void ask(struct kvr_request *request);   /* as the engine, about its publish */
 void publish_for(uint32_t consumers);

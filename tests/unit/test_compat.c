@@ -53,31 +53,6 @@ static void compat_versions(void **state)
     assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_INVALID);
 }
 
-/* An older source cannot announce its endpoints, and its writes would never arrive. */
-static void compat_rails_that_must_know_who_writes(void **state)
-{
-    struct kvr_rail_address rails[2] = {{.rail = 0}, {.rail = 1, .needs_senders = true}};
-    struct kvr_msg_hello source = {4, 5, .boot = 1, .beat_ms = 1000, .limits = least};
-    struct kvr_msg_hello target = {4, 6, .boot = 2, .beat_ms = 1000, .limits = least};
-    struct kvr_error error;
-    uint32_t version = 0;
-
-    (void)state;
-    target.rails = rails;
-    target.rail_count = 1;
-    assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_OK);
-    target.rail_count = 2;
-    assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_VERSION);
-    assert_string_equal(error.detail,
-                        "protocol version: rail 1 of the target takes writes only from endpoints "
-                        "that it knows, which needs version 6; the two agents can speak 5: "
-                        "upgrade the older one");
-    source.version_max = 6;
-    assert_int_equal(kvr_hello_check(&source, &target, &version, &error), KVR_OK);
-    assert_int_equal(version, 6);
-    assert_int_equal(kvr_hello_check(&target, &source, &version, &error), KVR_OK);
-}
-
 /* A write without its tag would not count there. Rails for one host are paired with such rails. */
 static void compat_rails_that_take_tags(void **state)
 {
@@ -156,7 +131,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compat_names_the_field_and_both_values),
         cmocka_unit_test(compat_versions),
-        cmocka_unit_test(compat_rails_that_must_know_who_writes),
         cmocka_unit_test(compat_rails_that_take_tags),
         cmocka_unit_test(compat_write_limits),
         cmocka_unit_test(frame_of_any_length_is_cut_out),

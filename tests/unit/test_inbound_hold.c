@@ -161,7 +161,7 @@ static void without_room_the_skip_is_said_later(void **state)
 /* Each source is held as soon as it answers; what is skipped waits until all have. */
 static void a_source_that_is_away_does_not_keep_others_from_holding(void **state)
 {
-    struct kvr_msg_hello hello = {.version_max = source_version,
+    struct kvr_msg_hello hello = {.version_max = KVR_PROTOCOL_MAX,
                                   .limits = {1, 1, SMALL_PAGE_BYTES, false}};
 
     (void)state;
@@ -176,31 +176,6 @@ static void a_source_that_is_away_does_not_keep_others_from_holding(void **state
     assert_false(machine_sent(KVR_MSG_WANT)->want.skips_follow);
     assert_int_equal(machine_sent_count(KVR_MSG_SKIP), 1);
     assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 2);
-}
-
-static int open_with_older_sources(void **state)
-{
-    int failed;
-
-    source_version = KVR_PROTOCOL_SKIP - 1;
-    failed = open_inbound(state);
-    source_version = KVR_PROTOCOL_MAX;
-    return failed;
-}
-
-/* It would plan from the skip in WANT on, and knows no other message. */
-static void an_older_source_is_asked_with_the_first_page(void **state)
-{
-    (void)state;
-    open_from(0, 1);
-    hold();
-    assert_int_equal(machine_sent_count(KVR_MSG_WANT), 0);
-    skip_to(2);
-    pages();
-    assert_int_equal(machine_sent(KVR_MSG_WANT)->want.skip_tokens, 2);
-    assert_false(machine_sent(KVR_MSG_WANT)->want.skips_follow);
-    assert_int_equal(machine_sent_count(KVR_MSG_SKIP), 0);
-    assert_int_equal(machine_sent_count(KVR_MSG_PAGES), 1);
 }
 
 static void a_held_fetch_ends_like_others(void **state)
@@ -237,8 +212,6 @@ int main(void)
         CASE(without_room_the_skip_is_said_later),
         CASE(a_source_that_is_away_does_not_keep_others_from_holding),
         CASE(a_held_fetch_ends_like_others),
-        cmocka_unit_test_setup(an_older_source_is_asked_with_the_first_page,
-                               open_with_older_sources),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void expect_refused(const char *words)
 static void a_state_goes_with_the_last_segment(void **state)
 {
     (void)state;
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     want_state(SMALL_PLANNED, 0);
     watch(0, 1); /* its page may be named later */
@@ -85,7 +85,7 @@ static void a_state_goes_with_the_last_segment(void **state)
 static void a_state_goes_at_the_end(void **state)
 {
     (void)state;
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     name_page();
     watch(0, 2);
@@ -98,13 +98,13 @@ static void a_state_goes_at_the_end(void **state)
 static void a_state_without_its_page_is_refused(void **state)
 {
     (void)state;
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     watch(0, SMALL_PLANNED);
     assert_int_equal(machine_notice(KVR_NOTICE_SOURCE_FREE)->status, KVR_INVALID);
     assert_non_null(strstr(machine_notice(KVR_NOTICE_SOURCE_FREE)->detail,
                            "no page was given of KV group 0, which is a state"));
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     watch(0, 1);
     end();
@@ -115,7 +115,7 @@ static void a_state_without_its_page_is_refused(void **state)
 static void a_state_of_fewer_tokens_is_refused(void **state)
 {
     (void)state;
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     name_page();
     want_state(SMALL_PLANNED - 1, 0);
@@ -127,7 +127,7 @@ static void a_state_of_fewer_tokens_is_refused(void **state)
 static void a_state_older_than_the_target_is_refused(void **state)
 {
     (void)state;
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     name_page();
     want_state(SMALL_PLANNED, SMALL_PLANNED - 1);
@@ -139,7 +139,7 @@ static void a_state_older_than_the_target_is_refused(void **state)
 static void a_state_is_skipped_as_a_whole(void **state)
 {
     (void)state;
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     name_page();
     want_state(SMALL_PLANNED, SMALL_PLANNED);
@@ -147,22 +147,12 @@ static void a_state_is_skipped_as_a_whole(void **state)
     end();
     assert_int_equal(machine_sent_count(KVR_MSG_PLAN), 0);
     assert_int_equal(machine_sent(KVR_MSG_FINAL)->final.segment_count, 0);
-    outbound_begin_states(KVR_PROTOCOL_MAX);
+    outbound_begin_states();
     publish_for(1);
     name_page();
     want_state(SMALL_PLANNED, 2); /* of a state that is none */
     watch(0, SMALL_PLANNED);
     expect_plan(SMALL_PLANNED);
-}
-
-static void an_old_agent_is_refused(void **state)
-{
-    (void)state;
-    outbound_begin_states(KVR_PROTOCOL_STATES - 1);
-    publish_for(1);
-    want_state(SMALL_PLANNED, 0);
-    assert_int_equal(machine_sent_count(KVR_MSG_REGIONS), 0);
-    expect_refused("the other agent speaks protocol 4, which has none: upgrade it");
 }
 
 int main(void)
@@ -174,7 +164,6 @@ int main(void)
         cmocka_unit_test(a_state_of_fewer_tokens_is_refused),
         cmocka_unit_test(a_state_older_than_the_target_is_refused),
         cmocka_unit_test(a_state_is_skipped_as_a_whole),
-        cmocka_unit_test(an_old_agent_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

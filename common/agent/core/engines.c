@@ -278,21 +278,6 @@ void kvr_engines_set_release(struct kvr_engines *engines, uint32_t index,
         set_release(engines, &engines->local[index], set);
 }
 
-kvr_status kvr_engines_peer_check(const struct kvr_engines *engines,
-                                  const struct kvr_region_set *set, uint32_t peer,
-                                  struct kvr_error *error)
-{
-    for (uint32_t i = 0; engines->versions[peer] < KVR_PROTOCOL_STATES && i < set->count; i++)
-        if (set->layouts[i].page_tokens == 0)
-            return kvr_error_set(error, KVR_UNSUPPORTED, "engine",
-                                 "region %" PRIu32
-                                 " is a state with page_tokens 0, which is one page a request, and "
-                                 "the other agent speaks protocol %" PRIu32
-                                 ", which has none: upgrade it, or give that state's pages tokens",
-                                 set->layouts[i].region, engines->versions[peer]);
-    return KVR_OK;
-}
-
 kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
                             const struct kvr_region_set *set, uint32_t peer)
 {

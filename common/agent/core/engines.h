@@ -56,7 +56,6 @@ struct kvr_engines {
     bool target;                      /* peers get the keys of our regions */
     uint32_t quota;                   /* publishes or fetches of one engine; 0: any number */
     uint64_t quota_refused;           /* opens beyond it */
-    uint32_t versions[KVR_PEERS_MAX]; /* of the protocol, in the session with each peer */
 };
 
 void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,
@@ -114,10 +113,6 @@ bool kvr_engines_gone(const struct kvr_engines *engines, const struct kvr_uuid *
 /* The largest generation of the rank that was attached and has ended; 0: none is remembered. */
 uint64_t kvr_engines_last_generation(const struct kvr_engines *engines,
                                      const struct kvr_rank *rank);
-/* Whether the peer understands these regions. KVR_UNSUPPORTED with a sentence: it is too old. */
-KVR_MUST_CHECK kvr_status kvr_engines_peer_check(const struct kvr_engines *engines,
-                                                 const struct kvr_region_set *set, uint32_t peer,
-                                                 struct kvr_error *error);
 /* Sends this set of our engine's regions to the peer, unless the peer has it as the latest. A
  * transfer sends its set before it names it, so that both sides plan with the same set. */
 KVR_MUST_CHECK kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
