@@ -1,6 +1,7 @@
 #!/bin/sh
 # Goal: a client that sends garbage to a port gets its connection closed, and no other client notices.
-# Argument: the port: engine, control, http or rail (a provider's own listening port).
+# Argument: the port: engine, control, http or rail (a provider's own listening port). control_tls: over TLS, with
+# a certificate of a decode-agent. source_tls: a prefill-agent with a good certificate that decode-agents dial.
 # Method: a replay of small requests runs while malformed sessions hit the port (tests/support/garbage.c).
 # No transfer fails and every byte is verified. Every port closes a silent connection within 30 s; then the
 # memory and the descriptors of the three programs are as before. Their logs are short, they answer, and
@@ -18,7 +19,18 @@ prefill_options="--heartbeat 5s"
 decode_options=$prefill_options
 # Malformed messages reach their decoder as plain text alone.
 [ "$port" != control ] || secure=no
+case $port in *_tls) secure=yes ;; esac
 start_all
+certificate=
+case $port in
+control_tls) role=decode ;;
+source_tls) role=prefill ;;
+*) role= ;;
+esac
+if [ -n "$role" ]; then
+    credentials $role garbage >/dev/null
+    certificate="--certificate $tls/garbage.pem --key $tls/garbage-key.pem"
+fi
 
 # KiB that are the process's alone. The scheduler's without its database, which may be cached whole.
 anonymous() { # NAME PID
@@ -52,7 +64,8 @@ listening() {
 
 # hit ADDRESS SEED
 hit() {
-    "$garbage" --kind "$port" --address "$1" --sessions "$sessions" --seed "$2" \
+    # shellcheck disable=SC2086 # options
+    "$garbage" --kind "${port%_tls}" --address "$1" --sessions "$sessions" --seed "$2" $certificate \
         >>"$work/garbage.log" 2>&1 || fail "the port $1 ($port) takes no more connections"
 }
 
@@ -79,13 +92,35 @@ hit_rails() {
     done
 }
 
+# hit_targets SEED: fetches from a source that lies, each of which ends.
+hit_targets() {
+    rm -f "$work/liar.port"
+    # shellcheck disable=SC2086 # options
+    "$garbage" --kind source --address 127.0.0.1:0 --port-file "$work/liar.port" --sessions 100000 --seed "$1" \
+        $certificate >>"$work/garbage.log" 2>&1 &
+    liar_pid=$!
+    wait_for 30 file_has "$work/liar.port" "" || fail "the liar does not listen"
+    fetches=0
+    while [ $fetches -lt $((sessions / 2)) ]; do
+        is_running $liar_pid || fail "the liar ended"
+        fetches=$((fetches + 1))
+        status=0
+        timeout $((30 * patience)) "$bin/../tests/lone" target "$work/target.sock" "lie-$1-$fetches" \
+            "127.0.0.1:$(cat "$work/liar.port")" 1 >"$work/lone.log" 2>&1 || status=$?
+        [ $status = 3 ] || fail "a fetch from a liar ended in $status: $(cat "$work/lone.log")"
+    done
+    kill $liar_pid 2>/dev/null || true
+    echo "$fetches fetches from a source that lies" >>"$work/garbage.log"
+}
+
 hit_all() {
     case $port in
     engine)
         hit "$work/source.sock" "$1"
         hit "$work/target.sock" "$(($1 + 1))"
         ;;
-    control) hit "$source_agent" "$1" ;;
+    control | control_tls) hit "$source_agent" "$1" ;;
+    source_tls) hit_targets "$1" ;;
     http) hit "$scheduler" "$1" ;;
     rail) hit_rails "$1" ;;
     esac
@@ -145,8 +180,15 @@ for name in prefill decode scheduler; do
     [ "$(wc -l <"$work/$name.log")" -le $((500 + rounds * 60)) ] ||
         fail "$name wrote $(wc -l <"$work/$name.log") lines"
 done
-[ "$port" != control ] || grep -q 'turned away .*: ' "$work/prefill.log" ||
+[ "${port%_tls}" != control ] || grep -q 'turned away .*: ' "$work/prefill.log" ||
     fail "the log does not name a client that was turned away, and the reason"
+
+# has_risen AGENT COUNTER: as the scheduler knows it.
+has_risen() { [ "$(metrics | sed -n "s/^kvrail_$2_total{agent=\"$1\".*} //p")" -gt 0 ]; }
+case $port in
+control_tls) wait_for 20 has_risen prefill-0 tls_name && wait_for 20 has_risen prefill-0 tls_flood ;;
+source_tls) wait_for 20 has_risen decode-0 tls_name ;;
+esac || fail "lies are not counted: $(metrics | grep 'kvrail_tls_\(name\|flood\)')"
 
 # All is as before: a replay, the API, and a clean end.
 small 20 --seed 99 || fail "the last replay"

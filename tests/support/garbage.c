@@ -1,12 +1,17 @@
-/* garbage --kind KIND --address ADDRESS --sessions N --seed S: plays N malformed sessions against a
+/* garbage --kind KIND --address ADDRESS --sessions N --seed S
+ *         [--certificate FILE --key FILE] [--port-file FILE]: plays N malformed sessions against a
  * port, one after another, each of a kind drawn from the seed and bounded in time and bytes.
  *
  *   engine   ADDRESS is an engine socket     control  HOST:PORT of a prefill-agent
  *   http     HOST:PORT of a scheduler        rail     HOST:PORT of a provider's listening socket
+ *   source   HOST:PORT to listen on, for decode-agents that dial; the port goes into --port-file
+ *
+ * With a certificate the sessions run over TLS.
  *
  * Whatever the port answers is read or left unread; only a port that takes no connection within 5 s
  * is a failure (exit 1). The last line says how many sessions of each shape were played. */
 #include "tests/support/garbage.h"
+#include "tests/support/garbage_tls.h"
 
 #include <argp.h>
 #include <arpa/inet.h>
@@ -26,12 +31,14 @@
 
 static const struct garbage_kind *const kinds[] = {&garbage_engine, &garbage_control,
                                                    &garbage_crowd,  &garbage_hello,
-                                                   &garbage_http,   &garbage_rail};
+                                                   &garbage_http,   &garbage_rail,
+                                                   &garbage_source};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 struct arguments {
     const struct garbage_kind *kind;
-    const char *address;
+    const char *address, *certificate, *key, *port_file;
+    int listener;
     unsigned long sessions;
     uint64_t seed;
 };
@@ -78,6 +85,32 @@ static int connect_once(const struct arguments *arguments, unsigned long number)
     return fd;
 }
 
+/* One that dials us; -1: none has in time. */
+static int accept_patiently(const struct arguments *arguments)
+{
+    struct pollfd readable = {.fd = arguments->listener, .events = POLLIN};
+
+    return poll(&readable, 1, 120000) > 0 ? accept(arguments->listener, NULL, NULL) : -1;
+}
+
+static bool start_listening(struct arguments *arguments)
+{
+    struct sockaddr_in host = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t bytes = sizeof(host);
+    FILE *file;
+
+    arguments->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(arguments->listener, (struct sockaddr *)&host, sizeof(host)) != 0 ||
+        listen(arguments->listener, 16) != 0 ||
+        getsockname(arguments->listener, (struct sockaddr *)&host, &bytes) != 0)
+        return false;
+    file = arguments->port_file != NULL ? fopen(arguments->port_file, "we") : NULL;
+    if (file == NULL)
+        return false;
+    fprintf(file, "%u\n", ntohs(host.sin_port));
+    return fclose(file) == 0;
+}
+
 static int connect_patiently(const struct arguments *arguments, unsigned long number)
 {
     for (int tries = 0; tries < 100; tries++) {
@@ -97,12 +130,26 @@ void garbage_pause(unsigned ms)
     nanosleep(&time, NULL);
 }
 
+static ssize_t send_now(struct garbage *garbage, const void *bytes, size_t count)
+{
+    if (garbage->tls != NULL)
+        return garbage_tls_send(garbage, bytes, count);
+    return send(garbage->socket, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static ssize_t receive_now(struct garbage *garbage, void *bytes, size_t capacity)
+{
+    if (garbage->tls != NULL)
+        return garbage_tls_receive(garbage, bytes, capacity);
+    return recv(garbage->socket, bytes, capacity, MSG_DONTWAIT);
+}
+
 /* What the other side said is of no interest, but it must not stop for being unread. */
 static void drain(struct garbage *garbage)
 {
     char answer[65536];
 
-    while (garbage->reads && recv(garbage->socket, answer, sizeof(answer), MSG_DONTWAIT) > 0)
+    while (garbage->reads && receive_now(garbage, answer, sizeof(answer)) > 0)
         continue;
 }
 
@@ -114,7 +161,7 @@ bool garbage_send(struct garbage *garbage, const void *bytes, size_t count)
     struct pollfd writable = {.fd = garbage->socket, .events = POLLOUT};
 
     for (size_t sent = 0; sent < count || count == 0;) {
-        ssize_t now = send(garbage->socket, at + sent, count - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t now = send_now(garbage, at + sent, count - sent);
 
         drain(garbage);
         if (now >= 0)
@@ -132,9 +179,12 @@ size_t garbage_receive(struct garbage *garbage, void *bytes, size_t capacity, in
     struct pollfd readable = {.fd = garbage->socket, .events = POLLIN};
     ssize_t count;
 
+    count = garbage->tls != NULL ? receive_now(garbage, bytes, capacity) : 0; /* GnuTLS may hold some */
+    if (count > 0)
+        return (size_t)count;
     if (poll(&readable, 1, ms) <= 0)
         return 0;
-    count = recv(garbage->socket, bytes, capacity, MSG_DONTWAIT);
+    count = receive_now(garbage, bytes, capacity);
     return count > 0 ? (size_t)count : 0;
 }
 
@@ -214,10 +264,13 @@ static bool play(const struct arguments *arguments, unsigned long number, const 
     shape = choose(&garbage, arguments->kind);
     *ret_shape = shape->name;
     garbage.reads = kvr_rng_percent(&garbage.rng, 70);
-    garbage.socket = connect_patiently(arguments, number);
+    garbage.socket = arguments->listener > 0 ? accept_patiently(arguments)
+                                             : connect_patiently(arguments, number);
     if (garbage.socket < 0)
         return false;
-    shape->play(&garbage);
+    if (!garbage_tls_loaded() || garbage_tls_begin(&garbage, arguments->listener > 0))
+        shape->play(&garbage);
+    garbage_tls_end(&garbage);
     if (kvr_rng_percent(&garbage.rng, 30)) /* gone without a word: the other side gets a reset */
         (void)setsockopt(garbage.socket, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     close(garbage.socket);
@@ -245,10 +298,13 @@ static void count_shape(const char *shape, bool tell)
 /* ---- main ---- */
 
 static const struct argp_option options[] = {
-    {"kind", 'k', "KIND", 0, "engine, control, crowd, hello, http or rail", 0},
+    {"kind", 'k', "KIND", 0, "engine, control, crowd, hello, http, rail or source", 0},
     {"address", 'a', "ADDRESS", 0, "a socket's path, or HOST:PORT", 0},
     {"sessions", 'n', "N", 0, "how many (100)", 0},
     {"seed", 's', "S", 0, "which (1)", 0},
+    {"certificate", 'c', "FILE", 0, "of sessions over TLS", 0},
+    {"key", 'y', "FILE", 0, "of the certificate", 0},
+    {"port-file", 'p', "FILE", 0, "gets the port that a source listens on", 0},
     {0}};
 
 static error_t take_option(int key, char *value, struct argp_state *state)
@@ -263,6 +319,15 @@ static error_t take_option(int key, char *value, struct argp_state *state)
         return 0;
     case 'a':
         arguments->address = value;
+        return 0;
+    case 'c':
+        arguments->certificate = value;
+        return 0;
+    case 'y':
+        arguments->key = value;
+        return 0;
+    case 'p':
+        arguments->port_file = value;
         return 0;
     case 'n':
         arguments->sessions = strtoul(value, NULL, 10);
@@ -289,6 +354,15 @@ int main(int argc, char **argv)
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
+    if (arguments.certificate != NULL &&
+        (arguments.key == NULL || !garbage_tls_load(arguments.certificate, arguments.key))) {
+        fprintf(stderr, "garbage: the certificate cannot be used\n");
+        return 2;
+    }
+    if (arguments.kind == &garbage_source && !start_listening(&arguments)) {
+        fprintf(stderr, "garbage: cannot listen: %s\n", strerror(errno));
+        return 1;
+    }
     for (unsigned long i = 0; i < arguments.sessions; i++) {
         if (!play(&arguments, i, &shape)) {
             fprintf(stderr, "garbage: session %lu: %s takes no connection: %s\n", i,

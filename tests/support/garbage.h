@@ -15,6 +15,7 @@ struct garbage {
     int socket;
     bool reads;      /* answers, at all */
     int patience_ms; /* how long an agent may take no bytes, or not answer HELLO */
+    void *tls;       /* garbage_tls.h; NULL: plain */
     struct kvr_rng rng;
 };
 
@@ -32,6 +33,8 @@ struct garbage_kind {
 extern const struct garbage_kind garbage_engine, garbage_control, garbage_http, garbage_rail;
 /* One shape each, of the control port: not mixed with the shapes of all ports. */
 extern const struct garbage_kind garbage_crowd, garbage_hello;
+/* Listens instead. */
+extern const struct garbage_kind garbage_source;
 
 /* Of the requests of malformed engines, which malformed peers ask for. */
 extern const struct kvr_secret garbage_secret;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/garbage.h"
+#include "tests/support/garbage_tls.h"
 #include "tests/support/messages.h"
 #include "wire/frame.h"
 
@@ -399,7 +400,18 @@ static void shape_lingering(struct garbage *garbage)
         garbage_pause(2);
 }
 
+/* More changes of keys than any peer needs. */
+static void shape_key_updates(struct garbage *garbage)
+{
+    if (garbage->tls == NULL || greet(garbage) == 0)
+        return;
+    for (int i = 0; i < 200 && garbage_tls_update(garbage); i++)
+        continue;
+    garbage_pause(20);
+}
+
 static const struct garbage_shape shapes[] = {
+    {"key-updates", shape_key_updates},
     {"truncated", shape_truncated},
     {"mutated", shape_mutated},
     {"oversized", shape_oversized},

@@ -118,8 +118,8 @@ void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t 
         .beat_ms = beat_ms,
         .queue_bytes = 2u << 20,
         .queue_count = 512,
-        .credentials = probe == &target ? target_credentials : source_credentials,
-        .roles = 1u << (probe == &target ? KVR_IDENTITY_PREFILL : KVR_IDENTITY_DECODE),
+        .credentials = probe == &source ? source_credentials : target_credentials,
+        .roles = 1u << (probe == &source ? KVR_IDENTITY_DECODE : KVR_IDENTITY_PREFILL),
     };
 
     *probe = (struct probe){.in_order = true};

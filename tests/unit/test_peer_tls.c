@@ -29,6 +29,7 @@ static int begin_secure(void **state)
     certificate_make(&ca, "p", &(struct certificate_shape){.uri = "kvrail://f/prefill/source"});
     serial =
         certificate_make(&ca, "d", &(struct certificate_shape){.uri = "kvrail://f/decode/target"});
+    certificate_make(&ca, "e", &(struct certificate_shape){.uri = "kvrail://f/decode/other"});
     crl_make(&ca, "crl", NULL, 0);
     source_credentials = credentials_of("p", "crl");
     target_credentials = credentials_of("d", NULL);
@@ -87,6 +88,34 @@ static void another_name_in_hello(void **state)
     assert_int_equal(source.up, 0);
 }
 
+/* Another decode-agent of the fleet sends the HELLO of one that has a session: name and boot. */
+static void hello_replayed_by_another_identity(void **state)
+{
+    struct kvr_credentials *kept = target_credentials;
+    uint32_t peer = meet(), strange;
+    struct probe thief;
+
+    (void)state;
+    target_credentials = credentials_of("e", NULL);
+    open_table(&thief, &loop, "target", target.hello.boot);
+    assert_int_equal(kvr_peers_dial(thief.peers, address, &strange, NULL), KVR_OK);
+    LOOP_UNTIL(&loop, source.turned_away == 1);
+    assert_int_equal(source.refusal, KVR_TLS_NAME);
+    assert_non_null(strstr(source.detail, "its certificate names other"));
+    /* Under its own name it gets a session of its own. */
+    strcpy(thief.hello.agent, "other");
+    LOOP_UNTIL(&loop, thief.lost == 1);
+    assert_int_equal(kvr_peers_dial(thief.peers, address, &strange, NULL), KVR_OK);
+    LOOP_UNTIL(&loop, thief.up == 1 && source.up == 2);
+    assert_int_equal(send_counter(&target, peer, 1, 10), KVR_OK);
+    LOOP_UNTIL(&loop, source.came == 1);
+    assert_int_equal(source.lost + target.lost, 0);
+    kvr_peers_close(thief.peers);
+    run_for(50);
+    kvr_credentials_close(target_credentials);
+    target_credentials = kept;
+}
+
 static void revoked_peer_loses_its_session(void **state)
 {
     struct kvr_error error;
@@ -131,6 +160,7 @@ int main(void)
         secure_test(peers_meet),
         secure_test(another_name_in_welcome),
         secure_test(another_name_in_hello),
+        secure_test(hello_replayed_by_another_identity),
         secure_test(revoked_peer_loses_its_session),
         secure_test(expired_connection_is_replaced),
     };
