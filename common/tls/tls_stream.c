@@ -109,8 +109,6 @@ static kvr_status refuse(struct kvr_tls_stream *stream, kvr_tls_refusal refusal,
 static gnutls_alert_description_t alert_of(kvr_tls_refusal refusal)
 {
     switch (refusal) {
-    case KVR_TLS_NO_CERTIFICATE:
-        return GNUTLS_A_CERTIFICATE_REQUIRED;
     case KVR_TLS_UNKNOWN_CA:
         return GNUTLS_A_UNKNOWN_CA;
     case KVR_TLS_EXPIRED:

@@ -74,8 +74,8 @@ const uint8_t *kvr_channel_encrypt(struct kvr_channel *channel, size_t *ret_byte
 void kvr_channel_handshake_cut(struct kvr_channel *channel, const char *how);
 
 void kvr_listener_forget(struct kvr_channel *channel);
-/* Whether it may take a step of its handshake now. False: kvr_channel_go_on follows, in a later turn
- * of the loop. */
+/* Whether it may take a step of its handshake now. False: kvr_channel_go_on follows, in a later
+ * turn of the loop. */
 bool kvr_listener_step(struct kvr_channel *channel);
 void kvr_channel_go_on(struct kvr_channel *channel);
 

@@ -21,7 +21,7 @@ static void *oldest_of(const struct kvr_young *young, uint64_t host)
     return NULL;
 }
 
-/* Of hosts with as many, the one whose connection is the oldest. */
+/* Of hosts with as many, the one with the oldest connection. */
 static uint64_t host_with_most(const struct kvr_young *young)
 {
     uint32_t most = 0;

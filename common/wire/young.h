@@ -22,9 +22,9 @@
 
 struct kvr_young_place {
     void *who;
-    uint64_t host;   /* kvr_address_network */
-    uint64_t waits;  /* for a step, since this number was drawn; 0: it does not wait */
-    bool its_turn;   /* it has waited, and takes its step now */
+    uint64_t host;  /* kvr_address_network */
+    uint64_t waits; /* for a step, since this number was drawn; 0: it does not wait */
+    bool its_turn;  /* it has waited, and takes its step now */
 };
 
 struct kvr_young {
@@ -49,8 +49,8 @@ void kvr_young_go(struct kvr_young *young, const void *who); /* one that is not 
 
 /* A new turn of the loop. */
 void kvr_young_turn(struct kvr_young *young);
-/* The next of those that wait, whose turn it is; NULL: none waits, or as many as may take a step in
- * this turn. */
+/* The next of those that wait: it takes a step now. NULL: none waits, or this turn has no step
+ * left. */
 void *kvr_young_next(struct kvr_young *young);
 /* Whether it may take a step now, which is then counted; else it waits. */
 bool kvr_young_step(struct kvr_young *young, const void *who);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: programs of this version and of the last one with other protocols either work together, or one of them
-# refuses the other at once, and says both versions and what to upgrade first: never a failed transfer later.
+# Goal: programs of this version and of the last one with other protocols work together, or one of them refuses
+# the other at once. It says both versions and what to upgrade first. No transfer fails later.
 # Argument: the source folder, with its history. Method: that last version is built from its commit; then a replay
 # over each pair of agents, of library and agent, of agents and scheduler, and of the old Python package and agent.
 # A build takes a minute or two: only in a campaign.

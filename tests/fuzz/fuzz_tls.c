@@ -3,38 +3,10 @@
  * long the pieces are. */
 #include <assert.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "tests/support/certificates.h"
+#include "tests/support/fuzz_credentials.h"
 #include "tls/tls_stream.h"
-
-static struct kvr_credentials *credentials[2]; /* the client's, the server's */
-
-static void prepare(void)
-{
-    static const char *const uris[] = {"kvrail://f/decode/d", "kvrail://f/prefill/p"};
-    static const char *const names[] = {"decode", "prefill"};
-    char folder[] = "/tmp/kvrail-fuzz.XXXXXX";
-    struct authority ca;
-    char command[64];
-
-    if (mkdtemp(folder) == NULL)
-        abort();
-    authority_make(&ca, folder, "ca");
-    for (int i = 0; i < 2; i++) {
-        struct kvr_tls_config config = certificates_config(folder, names[i], "ca", NULL);
-
-        certificate_make(&ca, names[i], &(struct certificate_shape){.uri = uris[i]});
-        if (kvr_credentials_open(&config, &credentials[i], NULL) != KVR_OK)
-            abort();
-    }
-    authority_done(&ca);
-    snprintf(command, sizeof(command), "rm -r %s", folder);
-    if (system(command) != 0)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,10 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 2)
         return 0;
-    if (credentials[0] == NULL)
-        prepare();
     options.server = data[0] & 1;
-    options.credentials = credentials[options.server];
+    options.credentials = fuzz_credentials(options.server);
     step = 1 + data[1] * (size_t)data[1];
     if (kvr_tls_stream_open(&options, &stream, NULL) != KVR_OK)
         abort();

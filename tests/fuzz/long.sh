@@ -3,7 +3,8 @@
 #
 #   sh tests/fuzz/long.sh run WORK SECONDS NAME…     each of these fuzzers for SECONDS, one after another
 #   sh tests/fuzz/long.sh keep WORK NAME…            the inputs that reach something new go into tests/fuzz/corpus
-#   sh tests/fuzz/long.sh coverage [PERCENT]         lines of each decoder that the corpora reach; 95 unless given
+#   sh tests/fuzz/long.sh coverage [PERCENT]         lines of each decoder that the corpora reach, and that they or
+#                                                    the decoders' unit tests reach: PERCENT of these, 95 unless given
 #
 # NAME is a fuzzer without its prefix (message, session), or `all`. WORK holds the inputs and `minutes`, a line for
 # each run: name, commit, seconds, runs, result. A second `run` goes on from the first one's inputs.
@@ -16,7 +17,7 @@ corpora=$root/tests/fuzz/corpus
 programs=$root/build/fuzz/tests
 
 usage() {
-    sed -n '4,6s/^# *//p' "$0" >&2
+    sed -n '4,7s/^# *//p' "$0" >&2
     exit 2
 }
 
@@ -49,7 +50,7 @@ keep_one() {
     echo "$name: $(find "$corpora/$name" -type f | wc -l) inputs, $(du -sk "$corpora/$name" | cut -f1) KiB"
 }
 
-# What takes bytes from outside: frames, messages, packets, reports, traces, commands in shared memory.
+# What takes bytes from outside: frames, messages, packets, reports, traces, commands in shared memory, TLS.
 decoders="
 common/wire/frame.c
 common/wire/message.c
@@ -67,7 +68,32 @@ common/trace/import_mooncake.c
 common/kv/layout.c
 common/kv/layout_planes.c
 common/fabric/local/local_place.c
+common/tls/tls_stream.c
 "
+
+# Their unit tests. What no input reaches is there: encoding, names, memory that ends.
+units="unit.message unit.engine_message unit.session unit.report unit.import unit.layout unit.fabric_local \
+unit.local_copy unit.fabric_local_pages unit.tls_stream unit.synth unit.metrics"
+
+# shares FILE PROFILE ARGUMENT…: into FILE, of each decoder its name, lines, and those that were reached.
+shares() {
+    shares_file=$1 profile=$2
+    shift 2
+    # llvm-cov takes the first program without -object.
+    shift
+    llvm-cov report "$@" -instr-profile="$profile" >"$build/report.txt" 2>"$build/report.log"
+    for file in $decoders; do
+        # The columns of a file: name, regions, missed, cover, functions, missed, executed, lines, missed, cover. Of
+        # the name llvm-cov leaves out what all have in common.
+        awk -v file="$file" 'substr($1, length($1) - length(file) + 8) == substr(file, 8) {
+            print file, $8, $8 - $9
+        }' "$build/report.txt"
+    done >"$shares_file"
+    [ "$(wc -l <"$shares_file")" -eq "$(echo $decoders | wc -w)" ] || {
+        echo "long.sh: a decoder has no line in that list" >&2
+        exit 1
+    }
+}
 
 coverage() {
     least=$1
@@ -76,33 +102,33 @@ coverage() {
     {
         cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DBUILD_TESTING=ON \
             -DKVRAIL_CUDA=OFF "-DCMAKE_C_FLAGS_DEBUG=-O1 -g -fprofile-instr-generate -fcoverage-mapping"
-        cmake --build "$build" --target fuzzers
+        # shellcheck disable=SC2086 # a list
+        cmake --build "$build" --target fuzzers $units
     } >"$build/build.log" 2>&1 || {
         tail -n 20 "$build/build.log"
         exit 1
     }
     set --
+    rm -f "$build"/*.profraw
     for program in "$build"/tests/fuzz.*; do
         name=${program##*/fuzz.}
         [ -d "$corpora/$name" ] || continue
-        LLVM_PROFILE_FILE="$build/$name.profraw" "$program" "$corpora/$name" >"$build/$name.log" 2>&1
+        LLVM_PROFILE_FILE="$build/corpus.$name.profraw" "$program" "$corpora/$name" >"$build/$name.log" 2>&1
         set -- "$@" -object "$program"
     done
+    for name in $units; do
+        LLVM_PROFILE_FILE="$build/$name.profraw" "$build/tests/$name" >"$build/$name.log" 2>&1
+        set -- "$@" -object "$build/tests/$name"
+    done
+    llvm-profdata merge -sparse "$build"/corpus.*.profraw -o "$build/corpora.profdata"
     llvm-profdata merge -sparse "$build"/*.profraw -o "$build/all.profdata"
-    shift # llvm-cov takes the first program without -object
-    llvm-cov report "$@" -instr-profile="$build/all.profdata" >"$build/report.txt" 2>"$build/report.log"
-    for file in $decoders; do
-        # The columns of a file: name, regions, missed, cover, functions, missed, executed, lines, missed, cover. Of
-        # the name llvm-cov leaves out what all have in common.
-        awk -v file="$file" -v least="$least" 'substr($1, length($1) - length(file) + 8) == substr(file, 8) {
-            share = 100 * ($8 - $9) / $8
-            printf "%-36s %4d lines, %5.1f %%%s\n", file, $8, share, share < least ? "  TOO FEW" : ""
-        }' "$build/report.txt"
-    done | tee "$build/coverage.txt"
-    [ "$(wc -l <"$build/coverage.txt")" -eq "$(echo $decoders | wc -w)" ] || {
-        echo "long.sh: a decoder has no line in that list" >&2
-        exit 1
-    }
+    shares "$build/corpora.txt" "$build/corpora.profdata" "$@"
+    shares "$build/all.txt" "$build/all.profdata" "$@"
+    paste -d ' ' "$build/corpora.txt" "$build/all.txt" | awk -v least="$least" '{
+        share = 100 * $6 / $5
+        printf "%-36s %4d lines, corpora %5.1f %%, with unit tests %5.1f %%%s\n", $1, $2, 100 * $3 / $2, share,
+            share < least ? "  TOO FEW" : ""
+    }' | tee "$build/coverage.txt"
     ! grep -q 'TOO FEW' "$build/coverage.txt"
 }
 

@@ -29,10 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct garbage_kind *const kinds[] = {&garbage_engine, &garbage_control,
-                                                   &garbage_crowd,  &garbage_hello,
-                                                   &garbage_http,   &garbage_rail,
-                                                   &garbage_source};
+static const struct garbage_kind *const kinds[] = {
+    &garbage_engine, &garbage_control, &garbage_crowd, &garbage_hello,
+    &garbage_http,   &garbage_rail,    &garbage_source};
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 struct arguments {
@@ -179,7 +178,8 @@ size_t garbage_receive(struct garbage *garbage, void *bytes, size_t capacity, in
     struct pollfd readable = {.fd = garbage->socket, .events = POLLIN};
     ssize_t count;
 
-    count = garbage->tls != NULL ? receive_now(garbage, bytes, capacity) : 0; /* GnuTLS may hold some */
+    count =
+        garbage->tls != NULL ? receive_now(garbage, bytes, capacity) : 0; /* GnuTLS may hold some */
     if (count > 0)
         return (size_t)count;
     if (poll(&readable, 1, ms) <= 0)

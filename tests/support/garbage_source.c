@@ -116,13 +116,13 @@ static void plan_lie(struct garbage *garbage, const struct kvr_msg_want *want,
 static bool lie(struct garbage *garbage, const struct kvr_msg_want *want, uint64_t transfer)
 {
     static const kvr_message_kind kinds[] = {
-        KVR_MSG_PLAN,      KVR_MSG_PLAN,        KVR_MSG_PLAN,         KVR_MSG_FINAL,
-        KVR_MSG_TAIL,      KVR_MSG_QUIET,       KVR_MSG_QUIET,        KVR_MSG_RAIL_LOST,
-        KVR_MSG_DIGEST,    KVR_MSG_EPOCH_ENDED, KVR_MSG_SENDER,       KVR_MSG_NO_RAIL,
-        KVR_MSG_PROBE,     KVR_MSG_ALIVE,       KVR_MSG_GRANT,        KVR_MSG_WANT,
-        KVR_MSG_LANDED,    KVR_MSG_PAGES,       KVR_MSG_SENDER_KNOWN, KVR_MSG_FAIL,
-        KVR_MSG_UNKNOWN,   KVR_MSG_CANCEL,      KVR_MSG_MISSING,      KVR_MSG_ROOM,
-        KVR_MSG_REGIONS,   KVR_MSG_SKIP};
+        KVR_MSG_PLAN,    KVR_MSG_PLAN,        KVR_MSG_PLAN,         KVR_MSG_FINAL,
+        KVR_MSG_TAIL,    KVR_MSG_QUIET,       KVR_MSG_QUIET,        KVR_MSG_RAIL_LOST,
+        KVR_MSG_DIGEST,  KVR_MSG_EPOCH_ENDED, KVR_MSG_SENDER,       KVR_MSG_NO_RAIL,
+        KVR_MSG_PROBE,   KVR_MSG_ALIVE,       KVR_MSG_GRANT,        KVR_MSG_WANT,
+        KVR_MSG_LANDED,  KVR_MSG_PAGES,       KVR_MSG_SENDER_KNOWN, KVR_MSG_FAIL,
+        KVR_MSG_UNKNOWN, KVR_MSG_CANCEL,      KVR_MSG_MISSING,      KVR_MSG_ROOM,
+        KVR_MSG_REGIONS, KVR_MSG_SKIP};
     struct kvr_message message;
 
     messages_random(&garbage->rng,

@@ -116,17 +116,16 @@ static void address_tells_owners_apart(void **state)
     assert_true(kvr_address_network("10.0.0.1:80") == kvr_address_network("[::ffff:10.0.0.1]:81"));
     assert_true(kvr_address_network("10.0.0.1:80") != kvr_address_network("10.0.0.2:80"));
     assert_true(kvr_address_network("[2001:db8::1]:1") == kvr_address_network("[2001:db8::2:3]:1"));
-    assert_true(kvr_address_network("[2001:db8::1]:1") != kvr_address_network("[2001:db8:0:1::1]:1"));
+    assert_true(kvr_address_network("[2001:db8::1]:1") !=
+                kvr_address_network("[2001:db8:0:1::1]:1"));
     assert_true(kvr_address_network("no address") != 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(address_reads_and_prints),
-        cmocka_unit_test(address_refuses_nonsense),
-        cmocka_unit_test(address_knows_loopback),
-        cmocka_unit_test(address_crosses_sockets),
+        cmocka_unit_test(address_reads_and_prints),   cmocka_unit_test(address_refuses_nonsense),
+        cmocka_unit_test(address_knows_loopback),     cmocka_unit_test(address_crosses_sockets),
         cmocka_unit_test(address_tells_owners_apart),
     };
 

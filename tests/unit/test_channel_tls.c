@@ -1,7 +1,7 @@
 /* Goal: a channel with TLS keeps what a plain one promises: whole frames in order, KVR_AGAIN after
- * as many frames; a side without TLS gets a sentence;
- * and many that begin a handshake keep nobody away. Method: both ends on one loop over
- * loopback, with certificates of a small CA; the costs are printed. */
+ * as many frames. A side without TLS gets a sentence. Hosts that begin many handshakes keep no
+ * other host away. Method: both ends on one loop over loopback, with certificates of a small CA;
+ * the costs are printed. */
 #include "tests/support/folder.h"
 #include "tests/support/loop.h"
 

@@ -1,5 +1,5 @@
-/* Goal: a host that floods an agent with connections is held back, and others are not. Method: the limit
- * alone, in virtual time. */
+/* Goal: a host that floods an agent with connections is held back, and others are not. Method: the
+ * limit alone, in virtual time. */
 #include "tests/support/check.h"
 
 #include "agent/peer/hello_limit.h"

@@ -193,6 +193,26 @@ static void missing_file_is_named(void **state)
     assert_non_null(strstr(error.detail, "/nowhere/x"));
 }
 
+static void formats_have_names(void **state)
+{
+    kvr_trace_format format;
+
+    (void)state;
+    assert_int_equal(kvr_trace_format_from_name("mooncake", &format), KVR_OK);
+    assert_int_equal(format, KVR_TRACE_MOONCAKE);
+    assert_int_equal(kvr_trace_format_from_name("burstgpt", &format), KVR_OK);
+    assert_int_equal(format, KVR_TRACE_BURSTGPT);
+    assert_int_equal(kvr_trace_format_from_name("other", &format), KVR_NOT_FOUND);
+}
+
+/* A directory can be opened, and not read. */
+static void what_cannot_be_read_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(kvr_trace_read("/tmp", KVR_TRACE_AZURE, 0, &trace, &error), KVR_SYSTEM);
+    assert_non_null(strstr(error.detail, "tmp cannot be read"));
+}
+
 static void clip_keeps_blocks_in_step(void **state)
 {
     struct kvr_trace_request *request;
@@ -226,6 +246,8 @@ int main(void)
         cmocka_unit_test(azure_names_line_and_column),
         cmocka_unit_test(burstgpt_skips_failed_requests),
         cmocka_unit_test(missing_file_is_named),
+        cmocka_unit_test(formats_have_names),
+        cmocka_unit_test(what_cannot_be_read_is_named),
         cmocka_unit_test(clip_keeps_blocks_in_step),
     };
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
+#include <time.h>
 
 #include "tests/support/certificates.h"
 #include "tls/tls_stream.h"
@@ -125,6 +126,7 @@ static void every_length_of_pieces(void **state)
         assert_true(up(&client) && up(&server));
         assert_string_equal(kvr_tls_stream_peer(server.stream)->name, "d");
         assert_string_equal(kvr_tls_stream_peer(client.stream)->name, "p");
+        assert_true(kvr_tls_stream_peer_expiry(client.stream) > time(NULL));
         while (sent < sizeof(data)) {
             size_t now = kvr_tls_stream_write(client.stream, data + sent, sizeof(data) - sent);
 
@@ -207,6 +209,7 @@ static void end_in_good_order(void **state)
     open_both("decode", "prefill");
     settle(&client, &server, 4096);
     kvr_tls_stream_finish(client.stream);
+    kvr_tls_stream_close(NULL);
     settle(&client, &server, 4096);
     assert_int_equal(server.status, KVR_PEER_LOST);
     assert_int_equal(kvr_tls_stream_refusal(server.stream), KVR_TLS_REFUSAL_END);
@@ -225,6 +228,7 @@ static void refuses(const char *client_name, const char *server_name, bool by_se
     assert_int_equal(judge->status, KVR_REFUSED);
     assert_null(kvr_tls_stream_peer(judge->stream));
     assert_int_equal(kvr_tls_stream_refusal(judge->stream), refusal);
+    assert_int_equal(kvr_tls_stream_handshake(judge->stream, NULL), KVR_REFUSED); /* it stays so */
     if (strstr(judge->error.detail, words) == NULL)
         fail_msg("'%s' is not in: %s", words, judge->error.detail);
     assert_int_equal(other->status, KVR_REFUSED);

@@ -68,7 +68,7 @@ static void a_flood_takes_no_place_of_another_host(void **state)
     assert_true(is_there(&who[0]));
 }
 
-/* Every host has one: the oldest goes, as there is nobody who has more. */
+/* Every host has one: the oldest goes, as no host has more. */
 static void many_hosts_lose_the_oldest(void **state)
 {
     kvr_young_why why;

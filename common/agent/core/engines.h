@@ -53,9 +53,9 @@ struct kvr_engines {
     uint32_t gone_next;
     struct kvr_buddy *memory;
     const struct kvr_ports *ports;
-    bool target;                      /* peers get the keys of our regions */
-    uint32_t quota;                   /* publishes or fetches of one engine; 0: any number */
-    uint64_t quota_refused;           /* opens beyond it */
+    bool target;            /* peers get the keys of our regions */
+    uint32_t quota;         /* publishes or fetches of one engine; 0: any number */
+    uint64_t quota_refused; /* opens beyond it */
 };
 
 void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,

@@ -1,8 +1,8 @@
 /* How many connections may begin: a bound for each host that dials, and one for all of them. Any
- * host that reaches the port may dial. Each connection costs a TLS handshake, and each HELLO a table
- * entry, a log line and notices to engines. So a connection is counted when it is accepted, before
- * its first byte. The total does not concern a host that has a session: a flood from other hosts
- * must not keep its agents from dialing again.
+ * host that reaches the port may dial. Each connection costs a TLS handshake, and each HELLO a
+ * table entry, a log line and notices to engines. So a connection is counted when it is accepted,
+ * before its first byte. The total does not concern a host that has a session: a flood from other
+ * hosts must not keep its agents from dialing again.
  *
  * Each bound is a bucket: a burst is free, and then so many a second. A fleet that comes back at
  * once fits in the burst. Pure; loop thread. */

@@ -45,8 +45,8 @@ struct kvr_peers_owner {
      * turned_away() or the sentence of lost() says it to people. */
     void (*refused)(void *self, kvr_tls_refusal refusal);
     /* May be NULL: a connection was turned away before it became a peer; for the log. KVR_AGAIN:
-     * too many connections begin (hello_limit.h). It was closed without a word, so that an agent dials
-     * again. */
+     * too many connections begin (hello_limit.h). It was closed without a word, so that an agent
+     * dials again. */
     void (*turned_away)(void *self, kvr_ns now, const char *who, kvr_status status,
                         const char *detail);
 };
