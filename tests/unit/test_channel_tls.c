@@ -260,7 +260,7 @@ static void half_open_ones_keep_nobody_away(void **state)
     memset(fds, -1, sizeof(fds)); /* none */
     begin(true, true);
     for (uint32_t i = 0; i < 2000; i++) {
-        kvr_ns start = kvr_clock_now();
+        kvr_ns start = loop_ran_ns;
 
         close(fds[i % 100]);
         fds[i % 100] = half_open(2);
@@ -273,7 +273,7 @@ static void half_open_ones_keep_nobody_away(void **state)
         }
         ups++;
         RUN_UNTIL(client.up == ups && server.up == ups);
-        assert_true(kvr_clock_now() - start < KVR_S);
+        assert_true(loop_ran_ns - start < KVR_S);
         kvr_channel_close(client.channel);
         client.channel = NULL;
     }
