@@ -11,6 +11,7 @@ import unittest
 
 import support
 from kvrail.agents import command as command_module
+from kvrail.agents.certificates import Credentials
 from kvrail.agents.command import Advertised, advertised, at_port, command, flags, name_of, program
 from kvrail.agents.find import AgentError
 from kvrail.agents.place import Place, folders_of
@@ -44,7 +45,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.of("target"), {})
 
     def test_for_other_hosts(self) -> None:
-        open_to_all = {"--insecure": "", "--rail": "10.0.0.7"}
+        open_to_all = {"--rail": "10.0.0.7"}
         self.assertEqual(self.of("target", HERE), open_to_all)
         source = {"--listen": "10.0.0.7:0", "--advertise": "10.0.0.7", "--port-file": "/f/s.port"}
         self.assertEqual(self.of("source", HERE), open_to_all | source)
@@ -53,6 +54,12 @@ class Commands(unittest.TestCase):
         self.assertEqual(with_port["--advertise"], "p.example:9480")
         six = self.of("source", Advertised("fd00::7", 0, "fd00::7"))
         self.assertEqual((six["--listen"], six["--advertise"]), ("[fd00::7]:0", "[fd00::7]"))
+
+    def test_a_certificate(self) -> None:
+        words = command("target", "a", PLACE, None, {}, {}, Credentials("/c", "/k", "/a").options())
+        found = pairs(words)
+        for name, value in (("certificate", "/c"), ("key", "/k"), ("ca", "/a")):
+            self.assertEqual(found[f"--tls-{name}"], value)
 
     def test_an_address_that_the_network_translates(self) -> None:
         to = Advertised("203.0.113.5", 9480)
@@ -82,7 +89,7 @@ class Commands(unittest.TestCase):
             with self.subTest(name):
                 self.environment = {name: value}
                 for to in (HERE, translated):
-                    self.assertEqual(self.of("target", to), {"--insecure": ""})
+                    self.assertEqual(self.of("target", to), {})
         self.environment = {"KVRAIL_PROVIDER": "efa+local"}
         self.assertEqual(self.of("target", HERE, provider="tcp")["--rail"], "10.0.0.7")
         self.environment = {"KVRAIL_PROVIDER": "tcp"}

@@ -19,25 +19,32 @@ import textwrap
 import threading
 import time
 import unittest
+from functools import partial
 from unittest import mock
 
 import support
 import kvrail
-from kvrail.agents.command import advertised, command
+from kvrail.agents.certificates import make_own, name_in, own
+from kvrail.agents.command import Advertised, advertised, command
 from kvrail.agents.find import AgentError, AgentMissing, see
 from kvrail.agents import place as place_module
 from kvrail.agents.place import SUFFIXES, Place, make_folder, old_places
 from kvrail.agents.start import StartedAgent
+from kvrail.vllm.agents import _startable
+from kvrail.vllm.settings import StartSettings
 
 BIN = os.environ.get("KVRAIL_BIN_DIR", "")
 PATIENCE = 60.0 * int(os.environ.get("KVRAIL_TIME_SCALE", "100")) / 100
 WORKER = """
     import sys, time
+    from functools import partial
+    from kvrail.agents.certificates import make_own, own
     from kvrail.agents.command import command
     from kvrail.agents.place import Place
     from kvrail.agents.start import StartedAgent
     place = Place(sys.argv[1], "target")
-    agent = StartedAgent("target", place, command("target", "d0", place, None, {}), print)
+    arguments = command("target", "target", place, None, {}, tls=own(place).options())
+    agent = StartedAgent("target", place, arguments, print, partial(make_own, "target", place))
     agent.ensure(60)
     print("ready", flush=True)
     time.sleep(600)
@@ -73,8 +80,14 @@ class Started(unittest.TestCase):
 
     def worker(self, side: str = "target", advertise: str = "", **options: object) -> StartedAgent:
         to = advertised(advertise) if advertise else None
-        arguments = command(side, f"{side}-0", self.place, to, options)
-        agent = StartedAgent(side, self.place, arguments, self.told.append)
+        return self.at(self.place, side, to, **options)
+
+    def at(
+        self, place: Place, side: str, to: Advertised | None = None, **options: object
+    ) -> StartedAgent:
+        arguments = command(side, place.stem, place, to, options, tls=own(place).options())
+        prepare = partial(make_own, side, place)
+        agent = StartedAgent(side, place, arguments, self.told.append, prepare)
         self.addCleanup(agent.close)
         return agent
 
@@ -196,6 +209,31 @@ class Started(unittest.TestCase):
         self.assertIn("Too many open files", str(caught.exception))
         worker.ensure(PATIENCE)
 
+    def test_certificates(self) -> None:
+        make_own("target", self.place)
+        files = own(self.place)
+        self.assertEqual(name_in("target", files.certificate), "target")
+        self.assertEqual(os.stat(files.key).st_mode & 0o777, 0o600)
+        before = pathlib.Path(files.certificate).read_bytes()
+        make_own("target", self.place)
+        self.assertEqual(pathlib.Path(files.certificate).read_bytes(), before)
+        with self.assertRaises(AgentError) as caught:
+            name_in("source", files.certificate)
+        self.assertIn("has no identity kvrail://FLEET/prefill/NAME", str(caught.exception))
+        with self.assertRaises(AgentError) as caught:
+            name_in("target", files.key)
+        self.assertIn("no certificate", str(caught.exception))
+        for path in (files.certificate, files.key):
+            os.unlink(path)
+        folder = os.path.dirname(files.ca)
+        words = ["issue", folder, "decode", "target", "--days", "1", "--age", "48h"]
+        subprocess.run([f"{BIN}/kvrail", "certificates", *words], check=True, capture_output=True)
+        with self.assertRaises(AgentError) as caught:
+            name_in("target", files.certificate)
+        self.assertIn("has expired", str(caught.exception))
+        make_own("target", self.place)
+        self.assertEqual(name_in("target", files.certificate), "target")
+
     def test_idle_workers_keep_it(self) -> None:
         workers = [self.worker(), self.worker()]
         for worker in workers:
@@ -267,12 +305,12 @@ class Started(unittest.TestCase):
             self.assertIn(words, text)
 
     def test_an_agent_that_cannot_start(self) -> None:
-        worker = self.worker(rail="10.255.255.1")
+        worker = self.worker(rail="no-such-card")
         for _ in range(2):
             with self.assertRaises(AgentMissing) as caught:
                 worker.ensure(PATIENCE)
             self.assertIn("ended with status 1 when it was started: ", str(caught.exception))
-            self.assertIn("10.255.255.1", str(caught.exception))
+            self.assertIn("no-such-card", str(caught.exception))
         with self.assertRaises(AgentMissing) as caught:
             worker.ensure(0.2)  # the pause of the back-off is longer
         self.assertIn("does not listen at", str(caught.exception))
@@ -320,23 +358,77 @@ class Started(unittest.TestCase):
                 os.utime(path, (time.time() - age, time.time() - age))
             return place
 
-        make("old", 90_000)
+        old = make("old", 90_000)
+        make_own("target", old)
         make("new", 3600)
         worker = self.worker()
         worker.ensure(PATIENCE)
         left = {entry.split(".")[0] for entry in os.listdir(self.place.folder)}
-        self.assertEqual(left, {"new", "target"})
+        self.assertEqual(left, {"new", "target", "tls"})
+        self.assertFalse(os.path.exists(own(old).certificate))
         os.utime(self.place.lock, (0, 0))  # an agent that has run for long
         self.assertEqual(old_places(self.place.folder), [self.place])
         other = Place(self.place.folder, "other")
-        second = StartedAgent(
-            "target", other, command("target", "d1", other, None, {}), self.told.append
-        )
-        self.addCleanup(second.close)
+        second = self.at(other, "target")
         second.ensure(PATIENCE)
         self.assertTrue(os.path.exists(self.place.lock))
         second.close()
         self.until(lambda: not processes_of(other), "the second agent has not ended")
+
+
+@unittest.skipUnless(os.access(f"{BIN}/kvrail", os.X_OK), "the programs are not built")
+class Certificates(unittest.TestCase):
+    """Of an agent that vLLM starts; the agent itself is not started."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        patch = mock.patch.object(place_module, "folders_of", lambda *_: [f"{self.folder}/run"])
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def words(self, settings: StartSettings, side: str = "target") -> dict[str, str]:
+        agent = _startable(side, settings, "engine-1", print)
+        self.addCleanup(agent.close)
+        words = agent._command[1:]
+        return {
+            word: after for word, after in zip(words, [*words[1:], ""]) if word.startswith("--")
+        }
+
+    def test_one_host_has_a_ca_of_its_own(self) -> None:
+        words = self.words(StartSettings())
+        name = words["--name"]
+        self.assertEqual(words["--tls-certificate"], f"{self.folder}/run/tls/{name}.pem")
+        self.assertEqual(words["--tls-ca"], f"{self.folder}/run/tls/ca.pem")
+
+    def test_between_hosts_certificates_are_given(self) -> None:
+        with self.assertRaises(AgentError) as caught:
+            self.words(StartSettings("127.0.0.1"))
+        self.assertIn("give tls_certificate, tls_key and tls_ca", str(caught.exception))
+        insecure = self.words(StartSettings("127.0.0.1", {"insecure": True}))
+        self.assertNotIn("--tls-certificate", insecure)
+        self.assertIn("--insecure", insecure)
+
+        fleet = f"{self.folder}/fleet"
+        for more in (["init", fleet], ["issue", fleet, "decode", "d7"]):
+            command = [f"{BIN}/kvrail", "certificates", *more]
+            subprocess.run(command, check=True, capture_output=True)
+        files = (f"{fleet}/d7.pem", f"{fleet}/d7-key.pem", f"{fleet}/ca.pem")
+        words = self.words(StartSettings("127.0.0.1", tls={"target": files}))
+        self.assertEqual((words["--name"], words["--tls-certificate"]), ("d7", files[0]))
+        with self.assertRaises(AgentError) as caught:
+            self.words(StartSettings("127.0.0.1", tls={"source": files}), "source")
+        self.assertIn("has no identity kvrail://FLEET/prefill/NAME", str(caught.exception))
+
+    def test_the_environment_may_have_it(self) -> None:
+        with mock.patch.dict(os.environ, {"KVRAIL_INSECURE": "yes"}):
+            self.assertNotIn("--tls-certificate", self.words(StartSettings("127.0.0.1")))
+            words = self.words(StartSettings("", {"insecure": False}))
+            self.assertIn("--no-insecure", words)
+            self.assertIn("--tls-certificate", words)
+        with mock.patch.dict(os.environ, {"KVRAIL_INSECURE": "no"}):
+            self.assertIn("--tls-certificate", self.words(StartSettings()))
 
 
 class Folder(unittest.TestCase):

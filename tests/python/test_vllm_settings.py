@@ -7,6 +7,8 @@ import unittest
 import support
 from kvrail.vllm.settings import SettingsError, StartSettings, settings_of
 
+TLS = {"agent": "start", "tls_certificate": "/c", "tls_key": "/k", "tls_ca": "/a"}
+
 
 class Options(unittest.TestCase):
     def test_sockets_of_each_role(self) -> None:
@@ -45,6 +47,19 @@ class Options(unittest.TestCase):
         self.assertEqual(settings.start, StartSettings("", {"libfabric": "/opt/amazon/efa/lib"}))
         self.assertIsNone(settings_of("kv_producer", {}).start)
 
+    def test_certificates_of_such_an_agent(self) -> None:
+        own = {"tls_certificate": "/c", "tls_key": "/k", "tls_ca": "/a", "agent": "start"}
+        start = settings_of("kv_consumer", own).start
+        assert start is not None
+        self.assertEqual(start.tls, {"target": ("/c", "/k", "/a")})
+        of_both = {
+            "tls_certificate": {"source": "/c", "target": "/d"},
+            "tls_key": {"source": "/k", "target": "/l"},
+        }
+        start = settings_of("kv_both", own | of_both).start
+        assert start is not None
+        self.assertEqual(start.tls, {"source": ("/c", "/k", "/a"), "target": ("/d", "/l", "/a")})
+
     def test_mistakes_are_named(self) -> None:
         for role, extra, words in (
             ("kv_producer", {"socket": ""}, "socket must be a path"),
@@ -58,6 +73,10 @@ class Options(unittest.TestCase):
             ("kv_producer", {"agent": "start", "agent_options": {"lifeline": "x"}}, "itself"),
             ("kv_producer", {"agent": "start", "agent_options": {"rail": None}}, "as None"),
             ("kv_producer", {"agent": "start", "agent_options": {"rail": [{}]}}, "as [{}]"),
+            ("kv_producer", {"tls_ca": "/a"}, "tls_ca belong to an agent that the engine"),
+            ("kv_producer", {"agent": "start", "tls_ca": "/a"}, "has tls_ca, but needs all of"),
+            ("kv_producer", TLS | {"tls_key": "k"}, "tls_key must be a path from the root"),
+            ("kv_both", TLS, 'tls_certificate must be {"source": PATH, "target": PATH}'),
             ("kv_producer", {"agent_wait_s": -1}, "agent_wait_s must be 0 or more"),
             ("kv_both", {"socket": "/p"}, '{"source": PATH, "target": PATH}'),
             ("kv_both", {"socket": {"source": "/p"}}, '{"source": PATH'),

@@ -4,6 +4,7 @@
     start.py     an agent that the engine's workers start, and that ends with them
     keep.py      when it is started: what start.py carries out
     command.py   its program and command line
+    certificates.py  its certificate, and the CA of this user's agents
     place.py     its files
 
 An engine's adapter uses these modules; nothing here imports an engine.

@@ -1,9 +1,8 @@
 """The command line of an agent that an engine starts.
 
 Without `advertise` it serves this host alone: it listens on loopback. With it, hosts that reach the
-address reach the agent; nothing is encrypted, so that the network must be trusted. Over tcp its card
-is then the one of that address; over verbs and efa the agent itself takes all cards that can be
-used. Ports are free ones unless `advertise` names one.
+address reach the agent. Over tcp its card is then the one of that address; over verbs and efa the
+agent itself takes all cards that can be used. Ports are free ones unless `advertise` names one.
 """
 
 from __future__ import annotations
@@ -139,15 +138,17 @@ def command(
     to: Advertised | None,
     options: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
+    tls: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The agent's arguments. `options` are the user's, and win."""
+    """The agent's arguments. `options` are the user's, and win. `tls` are those of its certificate;
+    without them the options or the environment have some, or say insecure."""
     environment = os.environ if environment is None else environment
     own: dict[str, Any] = {"name": name, "engine-socket": place.socket, "lifeline": place.pipe}
+    own |= tls or {}
     if side == "source":
         own["listen"] = to.listen if to else "127.0.0.1:0"
         own["port-file"] = place.port
     if to:
-        own["insecure"] = True
         if side == "source":
             own["advertise"] = to.text
         if _needs_rail(options, environment):

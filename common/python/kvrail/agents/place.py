@@ -18,6 +18,7 @@ from .find import AgentError, AgentMissing
 __all__ = ["Place", "folders_of", "make_again", "make_folder", "old_places"]
 
 SUFFIXES = (".sock", ".lock", ".pipe", ".log", ".port")
+CERTIFICATE_SUFFIXES = (".pem", "-key.pem")  # in the folder tls
 KEPT_SECONDS = 86400.0  # files of an agent that has ended
 
 
@@ -50,9 +51,11 @@ class Place:
         return f"{self.folder}/{self.stem}.port"
 
     def remove(self) -> None:
-        for suffix in SUFFIXES:
+        files = [f"{self.folder}/{self.stem}{suffix}" for suffix in SUFFIXES]
+        files += [f"{self.folder}/tls/{self.stem}{suffix}" for suffix in CERTIFICATE_SUFFIXES]
+        for file in files:
             try:
-                os.unlink(f"{self.folder}/{self.stem}{suffix}")
+                os.unlink(file)
             except FileNotFoundError:
                 continue
 

@@ -97,11 +97,18 @@ def _environment() -> dict[str, str]:
 
 
 class StartedAgent:
-    """`arguments` are the agent's, without its path. `tell` takes sentences for a log."""
+    """`arguments` are the agent's, without its path. `tell` takes sentences for a log. `prepare`
+    is called before each start, and may raise AgentError."""
 
     def __init__(
-        self, side: str, place: Place, arguments: Sequence[str], tell: Callable[[str], None]
+        self,
+        side: str,
+        place: Place,
+        arguments: Sequence[str],
+        tell: Callable[[str], None],
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
+        self._prepare = prepare
         self._program = PROGRAMS[side]
         self._command = [program(self._program), *arguments]
         self._place, self._tell = place, tell
@@ -181,6 +188,7 @@ class StartedAgent:
     def _start(self, lock: int, starts: keep.Starts) -> None:
         self._remove_old()
         self._hold_pipe()
+        self._prepare()
         command = at_port(self._command, self._last_port())
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(starts).encode(), 0)

@@ -4,11 +4,15 @@ engine's workers start."""
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
+from ..agents.certificates import Credentials, make_own, name_in, own
 from ..agents.command import advertised, command, name_of
-from ..agents.find import find, wait_for
+from ..agents.find import AgentError, find, wait_for
 from ..agents.place import Place, make_folder
 from ..agents.start import StartedAgent
 from .settings import Settings, StartSettings
@@ -72,4 +76,34 @@ def _startable(
     name = name_of(side, digest)
     place = Place(make_folder(), name)
     to = advertised(settings.advertise) if settings.advertise else None
-    return StartedAgent(side, place, command(side, name, place, to, settings.options), tell)
+    tls: dict[str, str] = {}
+    prepare: Callable[[], None] = _nothing
+    if side in settings.tls:
+        credentials = Credentials(*settings.tls[side])
+        tls = credentials.options()
+        if "name" not in settings.options:
+            name = name_in(side, credentials.certificate)
+    elif not _chosen(settings.options, os.environ):
+        if to:
+            raise AgentError(
+                "advertise lets other hosts reach the agent, which needs a certificate then: give "
+                "tls_certificate, tls_key and tls_ca in kv_connector_extra_config (`kvrail "
+                'certificates` makes them), or "agent_options": {"insecure": true}'
+            )
+        tls, prepare = own(place).options(), partial(make_own, side, place)
+    arguments = command(side, name, place, to, settings.options, tls=tls)
+    return StartedAgent(side, place, arguments, tell, prepare)
+
+
+def _nothing() -> None:
+    """The user has given the certificates."""
+
+
+def _chosen(options: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+    """The user has given the agent a certificate, or none on purpose."""
+    insecure = str(options.get("insecure", environment.get("KVRAIL_INSECURE", "no"))).lower()
+    return (
+        "tls-certificate" in options
+        or "KVRAIL_TLS_CERTIFICATE" in environment
+        or insecure not in ("no", "false", "0", "off")
+    )

@@ -4,6 +4,9 @@ socket                  the agent's socket, or {"source": …, "target": …} fo
                         the agents' run directories are looked through
 agent                   "start": the engine starts its agent itself, and ends it
 advertise               of such an agent: where other hosts reach this one
+tls_certificate, tls_key, tls_ca
+                        of such an agent: PEM files; needed with `advertise`, unless agent_options
+                        says "insecure". For kv_both the first two are {"source": …, "target": …}
 libfabric               of such an agent: the folder of the host's libfabric, as --libfabric takes it
 agent_options           of such an agent: its options, as {"provider": "efa+local"}; without "rail"
                         it uses every card that verbs or efa can use, or over tcp that of `advertise`
@@ -27,9 +30,10 @@ from ..connector.machine import Limits
 __all__ = ["Settings", "SettingsError", "settings_of"]
 
 KEYS = frozenset(
-    "socket agent advertise libfabric agent_options agent_wait_s name model connect_timeout_s hold_s "
-    "lease_s park_s queue_s load_s kv_recompute_threshold".split()
+    "socket agent advertise tls_certificate tls_key tls_ca libfabric agent_options agent_wait_s "
+    "name model connect_timeout_s hold_s lease_s park_s queue_s load_s kv_recompute_threshold".split()
 )
+TLS_KEYS = ("tls_certificate", "tls_key", "tls_ca")
 AGENT_OPTIONS_OWN = ("engine-socket", "run-dir", "lifeline")
 SIDES = {
     "kv_producer": ("source",),
@@ -48,6 +52,9 @@ class StartSettings:
 
     advertise: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    tls: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    """By side: certificate, key and CA; none: those of a CA of this host, or those that the options
+    or the environment name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +87,38 @@ def _sockets(value: Any, role: str) -> dict[str, str]:
     )
 
 
-def _start(extra: Mapping[str, Any]) -> StartSettings | None:
+def _tls(extra: Mapping[str, Any], role: str) -> dict[str, tuple[str, str, str]]:
+    given = [key for key in TLS_KEYS if key in extra]
+    if not given:
+        return {}
+    if len(given) < len(TLS_KEYS):
+        raise SettingsError(
+            f"kv_connector_extra_config has {' and '.join(given)}, but needs all of "
+            f"{', '.join(TLS_KEYS)}"
+        )
+    found = {}
+    for side in SIDES[role]:
+        paths = [_path_of(key, extra[key], side, role) for key in TLS_KEYS[:2]]
+        found[side] = (paths[0], paths[1], _path_of("tls_ca", extra["tls_ca"], side, role))
+    return found
+
+
+def _path_of(key: str, value: Any, side: str, role: str) -> str:
+    """An agent of each side has a name of its own, and so a certificate of its own."""
+    of_sides = len(SIDES[role]) == 2 and key != "tls_ca"
+    path = value.get(side) if of_sides and isinstance(value, Mapping) else value
+    if not isinstance(path, str) or not path.startswith("/") or (of_sides and path is value):
+        wanted = '{"source": PATH, "target": PATH}' if of_sides else "a path from the root on"
+        raise SettingsError(
+            f"kv_connector_extra_config: {key} must be {wanted} for {role}, not {value!r}"
+        )
+    return path
+
+
+def _start(extra: Mapping[str, Any], role: str) -> StartSettings | None:
     agent, options = extra.get("agent"), extra.get("agent_options", {})
     if agent is None:
-        if given := sorted({"advertise", "agent_options", "libfabric"} & extra.keys()):
+        if given := sorted({"advertise", "agent_options", "libfabric", *TLS_KEYS} & extra.keys()):
             raise SettingsError(
                 f"kv_connector_extra_config: {' and '.join(given)} belong to an agent that the "
                 'engine starts: add "agent": "start", or give them to the agent itself'
@@ -100,7 +135,8 @@ def _start(extra: Mapping[str, Any]) -> StartSettings | None:
         raise SettingsError("kv_connector_extra_config: agent_options must be {OPTION: VALUE}")
     for name, value in options.items():
         _check_option(name, value)
-    return StartSettings(_text(extra, "advertise"), _libfabric(extra) | dict(options))
+    options = _libfabric(extra) | dict(options)
+    return StartSettings(_text(extra, "advertise"), options, _tls(extra, role))
 
 
 def _libfabric(extra: Mapping[str, Any]) -> dict[str, str]:
@@ -156,7 +192,7 @@ def settings_of(role: str, extra: Mapping[str, Any]) -> Settings:
         )
     return Settings(
         sockets=_sockets(extra.get("socket"), role),
-        start=_start(extra),
+        start=_start(extra, role),
         limits=Limits(
             hold=_number(extra, "hold_s", 60, 0.1),
             lease_ms=int(_number(extra, "lease_s", 30, 0.1) * 1000),
