@@ -167,11 +167,5 @@ int main(int argc, char **argv)
         return status;
     if (config.listen[0] == '\0')
         return kvr_options_refuse(&command, "--listen is empty, but decode-agents dial it");
-    if (kvr_agent_exposed(&config) != NULL)
-        return kvr_options_refuse(&command,
-                                  "--listen %s is open to other hosts, and no peer proves its "
-                                  "identity: give --tls-certificate, --tls-key and --tls-ca, "
-                                  "listen on loopback, or say --insecure",
-                                  kvr_agent_exposed(&config));
     return kvr_agent_run(&launch, &config, &program);
 }

@@ -198,6 +198,10 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     listening.port = scheduler->port;
     if (status == KVR_OK && config->port_file[0] != '\0')
         status = kvr_port_file_write(config->port_file, listening.port, error);
+    if (status == KVR_OK && config->tls.insecure)
+        kvr_log_warning("--insecure: any program that reaches %s reads every request id and may "
+                        "abandon requests",
+                        config->listen);
     if (status == KVR_OK)
         log_access(config);
     if (status == KVR_OK)
@@ -228,6 +232,22 @@ static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct c
     }
 }
 
+/* Before anything is made: a bad option is refused with status 2. */
+static kvr_status check_listen(const struct config *config, struct kvr_address *ret_address,
+                               struct kvr_error *error)
+{
+    struct sockaddr_storage socket;
+    socklen_t bytes;
+
+    KVR_TRY(kvr_address_parse(config->listen, -1, error, ret_address));
+    if (strcmp(ret_address->host, "localhost") == 0 ||
+        kvr_address_to_socket(ret_address, &socket, &bytes) == KVR_OK)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "scheduler",
+                         "--listen is '%s', but a scheduler listens on a numeric address",
+                         config->listen);
+}
+
 int main(int argc, char **argv)
 {
     static struct config config;
@@ -242,15 +262,8 @@ int main(int argc, char **argv)
         return exit_status;
     if (kvr_tls_check(&config.tls, &error) != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
-    status = kvr_address_parse(config.listen, -1, &error, &address);
-    if (status != KVR_OK)
+    if (check_listen(&config, &address, &error) != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
-    if (!kvr_address_is_loopback(&address) && !kvr_tls_given(&config.tls) && !config.tls.insecure)
-        return kvr_options_refuse(&command,
-                                  "--listen %s is open to other hosts, and nothing is encrypted: "
-                                  "give --tls-certificate, --tls-key and --tls-ca, listen on "
-                                  "loopback, or say --insecure",
-                                  config.listen);
     /* Blocked before the first thread is made, so that every thread leaves them to this one. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

@@ -162,21 +162,32 @@ await() {
     done
 }
 
-start scheduler "$bin/kvrail-scheduler" --listen 127.0.0.1:0 --state-dir "$work/scheduler" \
-    --port-file "$work/scheduler.port"
+# A CA of this demonstration alone.
+quietly "$bin/kvrail" certificates init "$work/tls" --fleet demo
+quietly "$bin/kvrail" certificates issue "$work/tls" prefill prefill-0 decode decode-0 \
+    scheduler scheduler client operator --host 127.0.0.1
+credentials() {
+    echo "--tls-certificate $work/tls/$1.pem --tls-key $work/tls/$1-key.pem --tls-ca $work/tls/ca.pem"
+}
+
+# A browser signs in with a token; commands have the certificate of an operator.
+(umask 077 && "$bin/kvrail" token demo act --append "$work/tokens" >"$work/token")
+# shellcheck disable=SC2046 # options
+start scheduler "$bin/kvrail-scheduler" $(credentials scheduler) --token-file "$work/tokens" \
+    --listen 127.0.0.1:0 --state-dir "$work/scheduler" --port-file "$work/scheduler.port"
 await scheduler "$work/scheduler.port"
 scheduler=127.0.0.1:$(cat "$work/scheduler.port")
 
-# shellcheck disable=SC2086 # a list of options
-start prefill-agent "$bin/prefill-agent" --name prefill-0 --engine-socket "$work/source.sock" \
+# shellcheck disable=SC2046,SC2086 # lists of options
+start prefill-agent "$bin/prefill-agent" --name prefill-0 $(credentials prefill-0) --engine-socket "$work/source.sock" \
     --listen 127.0.0.1:0 --port-file "$work/prefill.port" --provider "$provider" $rails \
     --scheduler "$scheduler" --state-dir "$work/prefill"
 await prefill-agent "$work/prefill.port"
 await prefill-agent "$work/source.sock"
 source_agent=127.0.0.1:$(cat "$work/prefill.port")
 
-# shellcheck disable=SC2086
-start decode-agent "$bin/decode-agent" --name decode-0 --engine-socket "$work/target.sock" \
+# shellcheck disable=SC2046,SC2086
+start decode-agent "$bin/decode-agent" --name decode-0 $(credentials decode-0) --engine-socket "$work/target.sock" \
     --provider "$provider" $rails --scheduler "$scheduler" --state-dir "$work/decode"
 await decode-agent "$work/target.sock"
 
@@ -204,9 +215,10 @@ replay() {
         trace=$work/trace.jsonl
         quietly "$bin/kvrail" trace synth --requests "$requests" --seed 1 --output "$trace"
     fi
+    # shellcheck disable=SC2046 # options
     set -- --trace "$trace" --format mooncake --requests "$requests" --verify full \
         --source-socket "$work/source.sock" --target-socket "$work/target.sock" \
-        --source-agent "$source_agent" --scheduler "$scheduler" --json "${json:-$work/figures.json}"
+        --source-agent "$source_agent" --scheduler "$scheduler" $(credentials operator) --json "${json:-$work/figures.json}"
     [ -z "$corrupt" ] || set -- "$@" --corrupt "$corrupt"
     run "$bin/kvrail" replay "$@"
     if [ ! -s "${json:-$work/figures.json}" ]; then
@@ -227,7 +239,8 @@ ask_vllm() {
     export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python" \
         PYTHONDONTWRITEBYTECODE=1 KVRAIL_BIN_DIR="$bin" \
         KVRAIL_LIBRARY="${KVRAIL_LIBRARY:-$bin/../lib/libkvrail.so.1}" WORK_FOLDER="$work" \
-        SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler"
+        SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler" \
+        SCHEDULER_TLS="$work/tls"
     run "$venv/bin/python3" tests/engines/demo.py "$requests" ${stay:+--stay}
     if [ ! -s "$work/verdict" ]; then
         tail -n 5 "$work"/*kv_*.log "$work"/proxy.log >&2 2>/dev/null || true
@@ -273,7 +286,8 @@ done
 rm -rf "$work"
 END
     } >"$work/stop"
-    echo "The dashboard: http://$scheduler/   (to stop it all: sh $work/stop)"
+    echo "The dashboard: https://$scheduler/   (its CA: $work/tls/ca.pem; its token: $(cat "$work/token"))"
+    echo "To stop it all: sh $work/stop"
 fi
 echo "$last"
 [ "$verdict" -eq 0 ]

@@ -184,6 +184,7 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
 
 static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
 {
+    agent_insecure_say(agent->config);
     KVR_TRY(agent_checks(agent->config, error));
     KVR_TRY(agent_tls_open(agent, error));
     KVR_TRY(agent_lifeline_open(agent, error));

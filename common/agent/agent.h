@@ -92,10 +92,6 @@ struct kvr_agent_program {
 kvr_ns kvr_agent_time(const struct kvr_agent_config *config, kvr_ns configured);
 kvr_digest_mode kvr_agent_digest(const struct kvr_agent_config *config);
 
-/* The address that would be open to other hosts although there are neither certificates nor
- * --insecure; NULL: none. */
-const char *kvr_agent_exposed(const struct kvr_agent_config *config);
-
 /* What config was loaded from: SIGHUP loads it again. */
 struct kvr_agent_launch {
     const struct kvr_command *command;

@@ -53,16 +53,28 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
     return kvr_state_folder_take(config->state_dir, STATE_NEEDED, error);
 }
 
-/* Without certificates no option alone opens a port to other hosts. */
-const char *kvr_agent_exposed(const struct kvr_agent_config *config)
+void agent_insecure_say(const struct kvr_agent_config *config)
+{
+    if (!config->tls.insecure)
+        return;
+    if (kvr_tls_given(&config->tls))
+        kvr_log_warning("--insecure beside certificates: requests without a secret are taken, and "
+                        "any peer that knows the id of such a request may fetch it");
+    else
+        kvr_log_warning("--insecure: messages are not encrypted, and any program that reaches this "
+                        "agent's ports may read and write KV pages; `kvrail certificates` makes "
+                        "what --tls-certificate needs");
+}
+
+void agent_exposed_say(const struct kvr_agent_config *config, const struct kvr_rail_facts *facts)
 {
     struct kvr_address address;
 
-    if (config->tls.insecure || kvr_tls_given(&config->tls))
-        return NULL;
-    if (config->listen[0] != '\0' &&
-        kvr_address_parse(config->listen, 0, NULL, &address) == KVR_OK &&
-        !kvr_address_is_loopback(&address))
-        return config->listen;
-    return NULL;
+    if (config->tls.insecure || !facts->exposed ||
+        (kvr_address_parse(facts->source, 0, NULL, &address) == KVR_OK &&
+         kvr_address_is_loopback(&address)))
+        return;
+    kvr_log_warning("rail %s: KV bytes are not encrypted on their way, and other hosts reach its "
+                    "port: keep it in a network of trusted hosts",
+                    facts->source);
 }

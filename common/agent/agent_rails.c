@@ -7,7 +7,6 @@
 
 #include "agent/agent_host.h"
 #include "agent/agent_state.h"
-#include "base/address.h"
 #include "base/log.h"
 #include "device/device_cuda.h"
 #include "fabric/calibration.h"
@@ -69,22 +68,6 @@ static kvr_status calibration_use(struct kvr_agent *agent, struct kvr_error *err
     return KVR_OK;
 }
 
-static kvr_status exposed_check(const struct kvr_agent *agent, const struct kvr_rail_facts *facts,
-                                struct kvr_error *error)
-{
-    struct kvr_address address;
-
-    if (agent->config->tls.insecure || kvr_tls_given(&agent->config->tls) || !facts->exposed ||
-        (kvr_address_parse(facts->source, 0, NULL, &address) == KVR_OK &&
-         kvr_address_is_loopback(&address)))
-        return KVR_OK;
-    return kvr_error_set(error, KVR_REFUSED, "rails",
-                         "rail %s is open to other hosts, and no peer proves its identity: give "
-                         "--tls-certificate, --tls-key and --tls-ca, take loopback rails, or say "
-                         "--insecure",
-                         facts->source);
-}
-
 static void unseen_say(const struct kvr_error *error)
 {
     kvr_log_failure(KVR_LOG_WARNING,
@@ -126,7 +109,8 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     agent_congestion_check(facts, agent->config->posting.tcp_congestion);
     if (agent->rail_count++ == 0)
         agent_memlock_check(facts);
-    return exposed_check(agent, facts, error);
+    agent_exposed_say(agent->config, facts);
+    return KVR_OK;
 }
 
 /* Those of one group, as --group names them; it then is one. */

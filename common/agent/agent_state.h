@@ -163,6 +163,9 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
 /* The error says what is wrong with the value; says of which option too. */
 kvr_status agent_option_refuse(const char *option, struct kvr_error *error);
 void agent_memlock_check(const struct kvr_rail_facts *facts); /* warns */
+/* Warn of --insecure, and of a rail with a port that other hosts reach. */
+void agent_insecure_say(const struct kvr_agent_config *config);
+void agent_exposed_say(const struct kvr_agent_config *config, const struct kvr_rail_facts *facts);
 /* Says what the connections of a rail use, and warns of bbr that could not be left (`wish` is
  * --tcp-congestion). */
 void agent_congestion_check(const struct kvr_rail_facts *facts, const char *wish);

@@ -57,7 +57,7 @@ struct kvr_provider {
     bool same_host_only; /* comes beside cards as CARDS+NAME, and has one rail */
     bool target_copies;  /* the target's processor copies */
     /* An endpoint accepts a connection from any host that can reach the rail's address, and nothing
-     * is encrypted: only loopback addresses are opened without --insecure. */
+     * is encrypted: agents with certificates warn of other addresses than loopback. */
     bool exposed;
     /* Connections are TCP sockets of the kernel: their congestion control can be chosen, and
      * network namespaces separate them. */

@@ -30,8 +30,8 @@ static const struct kvr_option rows[] = {
         .help = "How certificates name programs, if not as kvrail://{fleet}/{role}/{name}: for "
                 "SPIFFE, spiffe://example.org/kvrail/{role}/{name}."),
     ROW("insecure", BOOL, insecure,
-        .help = "Listen beyond this host although nothing is encrypted and no peer proves its "
-                "identity."),
+        .help = "Run without certificates: nothing is encrypted, and any program that reaches this "
+                "one is believed, also on this host."),
 };
 const struct kvr_option_table kvr_tls_options = {rows, sizeof(rows) / sizeof(rows[0])};
 
@@ -76,9 +76,17 @@ kvr_status kvr_tls_check(const struct kvr_tls_config *config, struct kvr_error *
                                                      : NULL;
 
     KVR_TRY(together(config, false, error));
-    if (lone == NULL || kvr_tls_given(config))
+    if (kvr_tls_given(config))
+        return KVR_OK;
+    if (lone != NULL)
+        return kvr_error_set(error, KVR_INVALID, "tls",
+                             "%s without certificates: give --tls-certificate, --tls-key and "
+                             "--tls-ca",
+                             lone);
+    if (config->insecure)
         return KVR_OK;
     return kvr_error_set(error, KVR_INVALID, "tls",
-                         "%s without certificates: give --tls-certificate, --tls-key and --tls-ca",
-                         lone);
+                         "without certificates any program that reaches this one is believed: give "
+                         "--tls-certificate, --tls-key and --tls-ca (`kvrail certificates` makes "
+                         "them), or say --insecure");
 }

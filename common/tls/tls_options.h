@@ -30,8 +30,8 @@ static inline bool kvr_tls_given(const struct kvr_tls_config *config)
     return config->certificate[0] != '\0';
 }
 
-/* KVR_INVALID with the remedy: certificate, key and CA are not all there although one of them is;
- * or a CRL or pattern stands without them. */
+/* KVR_INVALID with the remedy: certificate, key and CA are not all there, and --insecure is not
+ * either; or a CRL or pattern stands without them. */
 KVR_MUST_CHECK kvr_status kvr_tls_check(const struct kvr_tls_config *config,
                                         struct kvr_error *error);
 /* The same for a command that only calls, where the CA may stand alone. */

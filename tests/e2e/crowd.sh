@@ -6,6 +6,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 garbage=$bin/../tests/garbage
 [ -x "$garbage" ] || exit 77
+secure=no # strangers without a certificate do not get so far: these stand for peers that are believed
 prefill_options="--heartbeat 5s"
 decode_options=$prefill_options
 start_all
@@ -13,7 +14,7 @@ replay --requests 20 --seed 1 || fail "the first replay" # the session of the tw
 
 # counter NAME: of the prefill-agent, as the scheduler knows it.
 counter() {
-    curl -s "http://$scheduler/metrics" |
+    metrics |
         awk -v name="kvrail_$1_total" 'index($1, name) == 1 { sum += $2 } END { print sum + 0 }'
 }
 rises() { [ "$(counter "$1")" -gt 0 ]; }

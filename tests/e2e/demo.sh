@@ -75,7 +75,12 @@ status=0
 sh "$demo" --requests 10 --stay >"$work/out" 2>&1 </dev/null || status=$?
 [ "$status" = 0 ] || fail "--stay ended in $status"
 last_line "$verdict"
-address=$(sed -n 's,^The dashboard: \(http://[^ ]*\) .*,\1,p' "$work/out")
-[ "$(curl -s "${address}healthz")" = '{"status":"ok"}' ] || fail "no dashboard at '$address'"
+address=$(sed -n 's,^The dashboard: \(https://[^ ]*\) .*,\1,p' "$work/out")
+ca=$(sed -n 's,.*its CA: \([^;]*\);.*,\1,p' "$work/out")
+token=$(sed -n 's,.*its token: \([^)]*\)).*,\1,p' "$work/out")
+[ "$(curl -s --cacert "$ca" -H "Authorization: Bearer $token" "${address}healthz")" = '{"status":"ok"}' ] ||
+    fail "no dashboard at '$address'"
+[ "$(curl -s -o "$work/refused" -w '%{http_code}' --cacert "$ca" "${address}api/v1/agents")" = 401 ] ||
+    fail "the dashboard's data are open to all"
 sh "$TMPDIR"/kvrail-demo.*/stop
 nothing_left

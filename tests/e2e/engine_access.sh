@@ -20,7 +20,7 @@ as_other() { # REQUESTS
 }
 
 rises() { # NAME: a counter of an agent
-    curl -s "http://$scheduler/metrics" |
+    metrics |
         awk -v name="kvrail_$1_total" 'index($1, name) == 1 { sum += $2 } END { exit sum == 0 }'
 }
 

@@ -80,7 +80,8 @@ wait "$prefill_pid" || fail "the prefill-agent ended in $?"
 # An agent that asks for a filter does not start without one.
 rm -f "$work"/*.sock "$work"/*.port
 status=0
-timeout 20 ip netns exec "$target_space" "$bin/decode-agent" --name lone --engine-socket "$work/lone.sock" --insecure \
+# shellcheck disable=SC2046 # options
+timeout 20 ip netns exec "$target_space" "$bin/decode-agent" --name lone $(credentials decode lone) --engine-socket "$work/lone.sock" \
     --rail 10.78.1.2 --rail-filter "$work/filter/socket" --rail-filter-required >"$work/out" 2>&1 || status=$?
 [ $status = 1 ] || fail "without a filter the agent ended in $status"
 grep -q 'cannot be reached' "$work/out" || fail "the reason is not in: $(cat "$work/out")"
@@ -111,7 +112,8 @@ losses_before=$(losses)
 kill -9 "$prefill_pid"
 wait "$prefill_pid" 2>/dev/null || true
 rm -f "$work/source.sock" "$work/prefill.port"
-start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 --insecure \
+# shellcheck disable=SC2046 # options
+start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 $(credentials prefill prefill-0) \
     --engine-socket "$work/source.sock" --listen "$source_agent" --port-file "$work/prefill.port" \
     --rail 10.78.1.1 --rail 10.78.2.1 --heartbeat 300ms --quiet 300ms
 prefill_pid=$started

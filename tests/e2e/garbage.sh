@@ -17,9 +17,11 @@ garbage=$bin/../tests/garbage
 # A peer that is silent for three heartbeats is lost: a busy machine must not be taken for that.
 prefill_options="--heartbeat 5s"
 decode_options=$prefill_options
-# Malformed messages reach their decoder as plain text alone.
-[ "$port" != control ] || secure=no
-case $port in *_tls) secure=yes ;; esac
+# Malformed messages reach their decoders as plain text alone.
+case $port in
+control | http) secure=no ;;
+*_tls) secure=yes ;;
+esac
 start_all
 certificate=
 case $port in

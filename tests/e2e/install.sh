@@ -96,7 +96,9 @@ run_installed() {
     mkdir "$work/run" "$work/state"
     for side in prefill decode; do
         sed -e 's/10\.0\.0\.[0-9]*/127.0.0.1/g' -e 's/^prefill-agent *=.*//' \
+            -e "s|/etc/kvrail/tls/[pd]0|$tls/$side-0|" -e "s|/etc/kvrail/tls|$tls|" \
             "$prefix/share/doc/kvrail/examples/$side.ini" >"$work/$side.ini"
+        credentials $side $side-0 >"$work/credentials" # makes them
     done
     start prefill "$bin/prefill-agent" --name prefill-0 --run-dir "$work/run" --listen 127.0.0.1:0 \
         --port-file "$work/prefill.port" --scheduler "$scheduler" --state-dir "$work/state/prefill" \
@@ -123,7 +125,7 @@ run_installed() {
     else
         echo "not compiled in C++: no compiler"
     fi
-    "$bin/kvrail" status --scheduler "$scheduler" >"$work/status.out" || fail "kvrail status ended in $?"
+    tool status --scheduler "$scheduler" >"$work/status.out" || fail "kvrail status ended in $?"
     for pid in $prefill_pid $decode_pid $scheduler_pid; do
         kill "$pid"
         wait "$pid" || fail "SIGTERM ended a program with $?"

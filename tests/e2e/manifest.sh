@@ -12,13 +12,15 @@ python3 -c 'import yaml' 2>/dev/null || { echo "there is no python3-yaml" >&2; e
 manifest check || fail "common/containers is not in order"
 
 for role in prefill decode; do
+    credentials $role $role-0 >"$work/credentials" # makes them
     pod=$work/$role
     mkdir "$pod" "$pod/run" "$pod/lib"
     chmod 777 "$pod/run" "$pod/lib" # as an emptyDir
     # shellcheck disable=SC2016 # the manifest's variables
     manifest arguments $role | sed -e "s|^$role-agent\$|$bin/&|" -e "s|/run/kvrail|$pod/run|" \
         -e "s|/var/lib/kvrail|$pod/lib|" -e 's|\$(POD_IP):9480|127.0.0.1:0|' -e 's|\$(POD_IP)|127.0.0.1|' \
-        -e "s|\$(POD_NAME)|$role-0|" -e 's|kvrail-scheduler:9470|127.0.0.1:1|' >"$work/arguments"
+        -e "s|\$(POD_NAME)|$role-0|" -e "s|/etc/kvrail/tls/tls.crt|$tls/$role-0.pem|" \
+        -e "s|/etc/kvrail/tls/tls.key|$tls/$role-0-key.pem|" -e "s|/etc/kvrail/tls/ca.crt|$tls/ca.pem|" -e 's|kvrail-scheduler:9470|127.0.0.1:1|' >"$work/arguments"
     ! grep -F "\$(" "$work/arguments" || fail "a variable of the manifest is not known here"
     set --
     while read -r word; do set -- "$@" "$word"; done <"$work/arguments"

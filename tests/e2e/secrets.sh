@@ -9,12 +9,11 @@ need ../examples/example_prefill ../examples/example_decode
 command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
 publish="$bin/../examples/example_prefill"
 fetch="$bin/../examples/example_decode"
-# With --insecure agents would take requests without a secret.
-credentials() { [ "$1" = scheduler ] && echo --insecure || true; }
 prefill_options="--log-level debug"
 decode_options="--log-level debug"
 start_all
-start thief "$bin/decode-agent" --name thief --engine-socket "$work/thief.sock" --provider "$provider" \
+# shellcheck disable=SC2046 # options
+start thief "$bin/decode-agent" --name thief $(credentials decode thief) --engine-socket "$work/thief.sock" --provider "$provider" \
     --rail 127.0.0.1 --scheduler "$scheduler" --state-dir "$work/thief" --deadline 2s --log-level debug
 await thief "$work/thief.sock"
 
@@ -39,7 +38,7 @@ published() {
 }
 
 counted() { [ "$(metrics | sed -n 's/^kvrail_wants_unproven_total{.*prefill-0.*} //p')" = "$1" ]; }
-reported() { curl -s "http://$scheduler/api/v1/transfers?limit=500&request=$1" | grep -q "\"state\":\"$2\""; }
+reported() { ask_scheduler "/api/v1/transfers?limit=500&request=$1" | grep -q "\"state\":\"$2\""; }
 
 # ---- the stranger first, and then the owner
 
@@ -64,6 +63,15 @@ steal unheard-of
 (unset REQUEST_SECRET && "$fetch" "$work/target.sock" owned "$source_agent" "$generation") >"$work/none" 2>&1 &&
     fail "a fetch without a secret is taken"
 grep -q 'the fetch has no secret' "$work/none" || fail "no sentence: $(cat "$work/none")"
+# shellcheck disable=SC2046
+start open "$bin/decode-agent" --name open $(credentials decode open) --engine-socket "$work/open.sock" --provider "$provider" \
+    --rail 127.0.0.1 --scheduler "$scheduler" --state-dir "$work/open" --insecure
+await open "$work/open.sock"
+start second "$publish" "$work/source.sock" held
+published "$work/second.log"
+(unset REQUEST_SECRET && "$fetch" "$work/open.sock" held "$source_agent" "$generation") >"$work/none" 2>&1 &&
+    fail "a prefill-agent without --insecure takes a WANT without a proof"
+grep -q '^failed: not_authorized, the WANT proves no secret' "$work/none" || fail "no sentence: $(cat "$work/none")"
 
 # ---- no secret anywhere
 
@@ -72,14 +80,14 @@ expect verified 30
 wait_for 30 reported replay- done || fail "the scheduler does not know the replay"
 mkdir "$work/answers"
 for path in metrics api/v1/summary api/v1/agents 'api/v1/transfers?limit=500'; do
-    curl -sf "http://$scheduler/$path" >"$work/answers/$(echo "$path" | tr '/?' '__')" || fail "no answer at /$path"
+    ask_scheduler "/$path" -f >"$work/answers/$(echo "$path" | tr '/?' '__')" || fail "no answer at /$path"
 done
 for id in $(grep -o '"id": *"[0-9a-f]\{16\}"' "$work/answers/api_v1_transfers_limit=500" | grep -o '[0-9a-f]\{16\}'); do
-    curl -sf "http://$scheduler/api/v1/transfers/$id" >>"$work/answers/each" || fail "no answer of $id"
+    ask_scheduler "/api/v1/transfers/$id" -f >>"$work/answers/each" || fail "no answer of $id"
 done
 [ "$(wc -c <"$work/answers/each")" -gt 10000 ] || fail "the transfers have too few details to be searched"
-"$bin/kvrail" why --scheduler "$scheduler" owned >"$work/answers/why"
-"$bin/kvrail" status --scheduler "$scheduler" >"$work/answers/status"
+tool why --scheduler "$scheduler" owned >"$work/answers/why"
+tool status --scheduler "$scheduler" >"$work/answers/status"
 owner=$REQUEST_SECRET
 raw=$(printf %s "$owner" | sed 's/../\\x&/g')
 looked=0

@@ -90,14 +90,14 @@ check_options() {
     ends 0 "--state-dir" --help
     ends 0 "kvrail-scheduler" --version
     ends 2 "nonsense" --nonsense
-    ends 2 "listen" --listen nowhere
-    ends 2 "--insecure" --listen 0.0.0.0:0
-    ends 1 "--state-dir" --listen 127.0.0.1:0 --state-dir /proc/nowhere
+    ends 2 "listen" --insecure --listen nowhere
+    ends 2 "--insecure" --listen 127.0.0.1:0
+    ends 1 "--state-dir" --insecure --listen 127.0.0.1:0 --state-dir /proc/nowhere
     printf 'this is no database, this is text of some length' >"$work/text.db"
     mkdir -p "$work/broken" && cp "$work/text.db" "$work/broken/kvrail.db"
-    ends 1 "not a database" --listen 127.0.0.1:0 --state-dir "$work/broken"
-    ends 1 "--web-root" --listen 127.0.0.1:0 --state-dir "$work/second" --web-root "$work/nowhere"
-    ends 1 "cannot listen" --listen "$address" --state-dir "$work/second"
+    ends 1 "not a database" --insecure --listen 127.0.0.1:0 --state-dir "$work/broken"
+    ends 1 "--web-root" --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --web-root "$work/nowhere"
+    ends 1 "cannot listen" --insecure --listen "$address" --state-dir "$work/second"
 }
 
 check_empty() {
@@ -262,12 +262,12 @@ check_tokens() {
     "$bin/kvrail" token dashboard read >"$work/read" 2>"$work/line"
     tail -n 1 "$work/line" >>"$work/tokens"
     chmod 666 "$work/tokens"
-    ends 2 'chmod go-w' --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/tokens"
+    ends 2 'chmod go-w' --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/tokens"
     chmod 640 "$work/tokens"
-    ends 2 '--open is' --listen 127.0.0.1:0 --state-dir "$work/second" --open everything
-    ends 1 'cannot be read' --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/none"
+    ends 2 '--open is' --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --open everything
+    ends 1 'cannot be read' --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/none"
     echo 'ops act secret' >"$work/bad"
-    ends 2 'line 1' --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/bad"
+    ends 2 'line 1' --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --token-file "$work/bad"
     stop
     start --token-file "$work/tokens" --open health --host scheduler.example
     expect 200 '"status":"ok"' "$base/healthz"

@@ -230,7 +230,7 @@ check_named() {
 # Every metric, reason, path and phase that the scheduler shows, and no reason that it does not know.
 # shellcheck disable=SC2046 # words
 check_figures() {
-    on S curl -fsS http://10.0.0.5:9470/metrics >"$work/metrics"
+    on S curl -K /etc/kvrail/operator.curl -fsS https://10.0.0.5:9470/metrics >"$work/metrics"
     for reason in $(sed -n '/^### A transfer ends/,/^### A transfer does/s/^| `\([a-z_]*\)` |.*/\1/p' "$page"); do
         grep -q "reason=\"$reason\"" "$work/metrics" || fail "the page names the reason $reason, which is none"
     done

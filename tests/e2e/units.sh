@@ -22,7 +22,11 @@ cp -a "$work/package/usr/local/." /usr/local/
 ldconfig
 systemd-sysusers
 cd /usr/local/share/doc/kvrail/examples
-mkdir -p /etc/kvrail
+mkdir -p /etc/kvrail/tls
+"$work/package/usr/local/bin/kvrail" certificates init /root/fleet >/dev/null
+"$work/package/usr/local/bin/kvrail" certificates issue /root/fleet scheduler s prefill p0 decode d0 \\
+    --host 127.0.0.1 >/dev/null
+install -m 640 -g kvrail -t /etc/kvrail/tls /root/fleet/*.pem
 sed 's/10\\.0\\.0\\.[0-9]*/127.0.0.1/g' scheduler.ini >/etc/kvrail/scheduler.ini
 cp filter.ini /etc/kvrail/filter.ini
 for name in prefill:p0 decode:d0; do

@@ -75,6 +75,9 @@ def show_one_transfer(number: int) -> None:
     """The timeline of a request's transfer, once both agents have reported it."""
     command = [os.environ["KVRAIL_BIN_DIR"] + "/kvrail", "why", f"cmpl-demo-{number}-"]
     command += ["--scheduler", os.environ["KVRAIL_SCHEDULER"]]
+    tls = os.environ["SCHEDULER_TLS"]
+    command += ["--tls-ca", f"{tls}/ca.pem", "--tls-certificate", f"{tls}/operator.pem"]
+    command += ["--tls-key", f"{tls}/operator-key.pem"]
     answers: list[str] = []
 
     def known() -> bool:

@@ -94,7 +94,6 @@ rails_of() {
 # Both agents, each in its namespace; engines reach them by their sockets.
 # shellcheck disable=SC2046,SC2086 # lists of options
 start_cabled_agents() {
-    beyond_loopback=yes
     start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 \
         $(credentials prefill prefill-0) \
         --engine-socket "$work/source.sock" --listen 10.78.9.1:0 --port-file "$work/prefill.port" \

@@ -50,6 +50,14 @@ def check_pod(pod, user):
     for container in (agent, engine):
         for mount in container["volumeMounts"]:
             expect(mount["name"] in folders, f"there is no volume {mount['name']}")
+    (tls,) = (volume["csi"]["volumeAttributes"] for volume in spec["volumes"] if "csi" in volume)
+    of_tls = [m["mountPath"] for m in agent["volumeMounts"] if m["name"] == "tls"]
+    for option, file in (("certificate", "tls.crt"), ("key", "tls.key"), ("ca", "ca.crt")):
+        expect([given[f"tls-{option}"]] == [f"{path}/{file}" for path in of_tls], f"--tls-{option} is not in the volume")
+    role = pod["metadata"]["labels"]["app"]
+    expect(tls["csi.cert-manager.io/uri-sans"] == f"kvrail://prod/{role}/${{POD_NAME}}", "another identity")
+    expect(given["name"] == "$(POD_NAME)", "the certificate is for another name")
+    expect(tls["csi.cert-manager.io/fs-group"] == str(user), "the agent cannot read its key")
     expect(spec["securityContext"]["runAsUser"] == user, f"the Containerfile's user is {user}")
     expect(
         spec["terminationGracePeriodSeconds"] > duration(given["drain-timeout"]) + 5,

@@ -1,5 +1,6 @@
-/* Goal: certificate, key and CA stand together or not at all, and the sentence names what is
- * missing. A CRL or a pattern alone is refused; a command that only calls may have a CA alone.
+/* Goal: a program that listens has certificate, key and CA, or says --insecure; the sentence names
+ * what is missing. A CRL or a pattern alone is refused; a command that only calls may have a CA
+ * alone.
  * Method: every combination. */
 #include "tests/support/check.h"
 
@@ -26,12 +27,16 @@ static void three_stand_together(void **state)
         struct kvr_tls_config config = config_of(bits);
         struct kvr_error error = {0};
         bool all = (bits & 7) == 7, none = (bits & 7) == 0;
-        kvr_status wanted = all || bits == 0 ? KVR_OK : KVR_INVALID;
+        kvr_status wanted = all ? KVR_OK : KVR_INVALID;
 
         assert_int_equal(kvr_tls_check(&config, &error), wanted);
         assert_int_equal(kvr_tls_given(&config), bits & 1);
         if (wanted == KVR_OK)
             continue;
+        if (bits == 0) {
+            assert_non_null(strstr(error.detail, "`kvrail certificates` makes them"));
+            continue;
+        }
         if (none) {
             assert_non_null(strstr(error.detail, bits & 8 ? "--tls-crl" : "--tls-identity"));
             continue;
@@ -39,6 +44,18 @@ static void three_stand_together(void **state)
         assert_non_null(strstr(error.detail, "give all three, or none"));
         assert_int_equal(strstr(error.detail, "--tls-key") > strstr(error.detail, "without"),
                          (bits & 2) == 0);
+    }
+}
+
+static void insecure_is_said_on_purpose(void **state)
+{
+    (void)state;
+    for (unsigned bits = 0; bits < 32; bits++) {
+        struct kvr_tls_config config = config_of(bits);
+
+        config.insecure = true;
+        assert_int_equal(kvr_tls_check(&config, NULL),
+                         bits == 0 || (bits & 7) == 7 ? KVR_OK : KVR_INVALID);
     }
 }
 
@@ -57,6 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_stand_together),
+        cmocka_unit_test(insecure_is_said_on_purpose),
         cmocka_unit_test(caller_may_have_a_ca_alone),
     };
 

@@ -28,7 +28,7 @@ for node in 0 1; do
         fail "topo does not say that a card is on node $node: $(cat "$work/topo")"
 done
 
-rails=$cards beyond_loopback=yes
+rails=$cards
 start_all
 for role in prefill decode; do
     grep -q '2 rails in 2 groups' "$work/$role.log" || fail "the $role-agent has not two groups"

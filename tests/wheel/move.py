@@ -106,27 +106,43 @@ def move(run: Path, port: str) -> None:
     source.connection.close()
 
 
+def certificates(work: Path) -> None:
+    folder = str(work / "tls")
+    pairs = ["prefill", "p", "decode", "d", "scheduler", "s", "client", "c"]
+    for words in (["init", folder], ["issue", folder, *pairs, "--host", "127.0.0.1"]):
+        subprocess.run([BIN / "kvrail", "certificates", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def credentials(work: Path, name: str) -> list[str]:
+    tls = work / "tls"
+    return [
+        "--tls-certificate", str(tls / f"{name}.pem"), "--tls-key", str(tls / f"{name}-key.pem"),
+        "--tls-ca", str(tls / "ca.pem"),
+    ]  # fmt: skip
+
+
 def main(work: Path) -> None:
+    certificates(work)
     state = work / "state"
     scheduler = Program(
-        work, "kvrail-scheduler", "--listen", "127.0.0.1:0", "--state-dir", str(state),
+        work, "kvrail-scheduler", *credentials(work, "s"), "--listen", "127.0.0.1:0", "--state-dir", str(state),
         "--port-file", str(work / "scheduler.port"),
     )  # fmt: skip
     address = "127.0.0.1:" + scheduler.wait_for(work / "scheduler.port")
     common = ["--provider", "tcp", "--scheduler", address, *OPTIONS]
     prefill = Program(
         work, "prefill-agent", "--name", "p", "--engine-socket", str(work / "p.sock"), "--listen",
-        "127.0.0.1:0", "--port-file", str(work / "p.port"), *common,
+        "127.0.0.1:0", "--port-file", str(work / "p.port"), *credentials(work, "p"), *common,
     )  # fmt: skip
     port = prefill.wait_for(work / "p.port")
     decode = Program(
-        work, "decode-agent", "--name", "d", "--engine-socket", str(work / "d.sock"), *common
-    )
+        work, "decode-agent", "--name", "d", "--engine-socket", str(work / "d.sock"),
+        *credentials(work, "d"), *common,
+    )  # fmt: skip
     decode.wait_for(work / "d.sock")
     move(work, port)
-    status = subprocess.run(
-        [BIN / "kvrail", "status", "--scheduler", address], capture_output=True, text=True, check=True
-    )
+    command = [BIN / "kvrail", "status", "--scheduler", address, *credentials(work, "c")]
+    status = subprocess.run(command, capture_output=True, text=True, check=True)
     if "prefill" not in status.stdout or "decode" not in status.stdout:
         raise SystemExit(f"kvrail status lacks an agent: {status.stdout}")
     for program in (decode, prefill, scheduler):

@@ -29,7 +29,7 @@
 /* --tls, in the struct's `tls`. */
 #define BENCH_OPTION_TLS(type_)                                                                    \
     {                                                                                              \
-        .name = "tls", .section = "agents", .fallback = "no", KVR_OPTION_BOOL(type_, tls),         \
+        .name = "tls", .section = "agents", .fallback = "yes", KVR_OPTION_BOOL(type_, tls),        \
         .help = "The agents get certificates, of a CA made for this run; --no-tls starts them "    \
                 "with --insecure. No page passes TLS either way, and the raw loops have none."     \
     }
