@@ -402,11 +402,11 @@ static json_t *make_summary(struct api *api, struct metrics_summary *summary, in
     }
     for (int i = 0; i < METRICS_SECONDS; i++)
         json_array_append_new(rates, json_real(summary->bytes_per_second[i]));
-    return json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "now",
-                     json_time(now_ns), "version", KVRAIL_VERSION, "uptime_seconds",
-                     json_seconds((int64_t)(kvr_clock_now() - api->started)), "events",
-                     (json_int_t)summary->events, "last_event", json_time(summary->newest_event_ns),
-                     "last_event_seconds",
+    return json_pack("{s:o, s:s, s:b, s:o, s:I, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "now",
+                     json_time(now_ns), "version", KVRAIL_VERSION, "insecure", summary->insecure,
+                     "uptime_seconds", json_seconds((int64_t)(kvr_clock_now() - api->started)),
+                     "events", (json_int_t)summary->events, "last_event",
+                     json_time(summary->newest_event_ns), "last_event_seconds",
                      summary->newest_event_ns > 0 ? json_seconds(now_ns - summary->newest_event_ns)
                                                   : json_null(),
                      "states", states_json(summary), "bytes_per_second", rates, "latency", "total",

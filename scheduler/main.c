@@ -162,6 +162,10 @@ static void log_access(const struct config *config)
 {
     bool tokens = config->token_file[0] != '\0', tls = kvr_tls_given(&config->tls);
 
+    if (config->tls.insecure)
+        kvr_log_warning("--insecure: any program that reaches %s may report in an agent's name%s",
+                        config->listen,
+                        tokens ? "" : ", read every request id and abandon requests");
     if (tokens)
         kvr_log_info("tokens of --token-file may read and act%s",
                      tls ? ", and client certificates" : "");
@@ -198,10 +202,6 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     listening.port = scheduler->port;
     if (status == KVR_OK && config->port_file[0] != '\0')
         status = kvr_port_file_write(config->port_file, listening.port, error);
-    if (status == KVR_OK && config->tls.insecure)
-        kvr_log_warning("--insecure: any program that reaches %s reads every request id and may "
-                        "abandon requests",
-                        config->listen);
     if (status == KVR_OK)
         log_access(config);
     if (status == KVR_OK)

@@ -162,6 +162,13 @@ void metrics_set_expiry(struct metrics *metrics, int64_t expiry)
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_set_insecure(struct metrics *metrics, bool insecure)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->insecure = insecure;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END])
 {
     pthread_mutex_lock(&metrics->lock);
@@ -247,6 +254,7 @@ void metrics_summarise(struct metrics *metrics, int64_t wall_ns,
     memset(ret_summary, 0, sizeof(*ret_summary));
     pthread_mutex_lock(&metrics->lock);
     memcpy(ret_summary->states, metrics->states, sizeof(ret_summary->states));
+    ret_summary->insecure = metrics->insecure;
     ret_summary->events = metrics->events;
     ret_summary->newest_event_ns = metrics->newest_event_ns;
     for (int i = 0; i < METRICS_SECONDS; i++) {

@@ -32,6 +32,7 @@ void metrics_refuse(struct metrics *metrics, refusal why);
 void metrics_signed_in(struct metrics *metrics);
 /* When the scheduler's certificate ends, in seconds of 1970; 0: it has none. */
 void metrics_set_expiry(struct metrics *metrics, int64_t expiry);
+void metrics_set_insecure(struct metrics *metrics, bool insecure); /* it runs with --insecure */
 /* How many transfers are in each state. */
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END]);
 /* So many transfers of each state are not there any more. */
@@ -46,6 +47,7 @@ struct metrics_latency {
 
 struct metrics_summary {
     uint64_t states[STATE_END];
+    bool insecure;
     uint64_t events;
     int64_t newest_event_ns;                  /* wall, of arrival; 0: none yet */
     double bytes_per_second[METRICS_SECONDS]; /* oldest first; the last is the last whole second */

@@ -63,6 +63,7 @@ struct metrics {
     uint64_t bytes, retries, events, reports_refused, reports_contradicted, signed_in;
     uint64_t refusals[REFUSAL_END];
     int64_t certificate_expiry;
+    bool insecure;
     uint64_t states[STATE_END];
     int64_t newest_event_ns;
     struct metrics_recent recent[RECENT];

@@ -98,6 +98,9 @@ static void write_access(const struct metrics *metrics, FILE *out)
         fprintf(out, "kvrail_http_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
                 refusal_facts((refusal)why)->name, metrics->refusals[why]);
     counter(out, "http_sign_ins_total", "Sessions of browsers that began.", metrics->signed_in);
+    head(out, "scheduler_insecure", "gauge",
+         "1 for a scheduler that runs with --insecure: agents prove no identity to it.");
+    fprintf(out, "kvrail_scheduler_insecure %d\n", metrics->insecure);
     if (metrics->certificate_expiry == 0)
         return;
     head(out, "scheduler_certificate_expiry_seconds", "gauge",

@@ -34,58 +34,69 @@ static const struct kvr_command command = {
     .exit_codes = scheduler_exit_codes,
 };
 
-/* NULL after a sentence on stderr, and with an exit status. */
+/* An answer, or its array `member`. NULL after a sentence on stderr, and with an exit status. */
 static json_t *fetch(const struct status_options *config, const char *path, const char *member,
                      int *exit_status)
 {
     struct kvr_error error = {0};
-    json_t *array = scheduler_get(&config->scheduler, path, member, &error);
+    json_t *answer = scheduler_get(&config->scheduler, path, member, &error);
 
-    if (array != NULL)
-        return array;
+    if (answer != NULL)
+        return answer;
     fprintf(stderr, "kvrail status: %s\n", error.detail);
     *exit_status = scheduler_exit(&error);
     return NULL;
 }
 
-static void show(const struct status_options *config, json_t *agents, json_t *transfers,
-                 json_t *opened)
+static void show(const struct status_options *config, const struct status_answers *answers)
 {
     json_t *all;
 
     if (!config->json) {
-        status_print(agents, transfers, opened, stdout);
+        status_print(answers, stdout);
         return;
     }
-    all = json_pack("{s:O, s:O, s:O}", "agents", agents, "transfers", transfers, "opened", opened);
+    all = json_pack("{s:O, s:O, s:O, s:O}", "summary", answers->summary, "agents", answers->agents,
+                    "transfers", answers->transfers, "opened", answers->opened);
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);
 }
 
+/* The first one that fails is the last one that is asked for. */
+static int fetch_all(const struct status_options *config, struct status_answers *answers)
+{
+    int exit_status = 0;
+    char path[64];
+
+    snprintf(path, sizeof(path), "/api/v1/transfers?limit=%u", (unsigned)config->limit);
+    answers->summary = fetch(config, "/api/v1/summary", NULL, &exit_status);
+    if (answers->summary != NULL)
+        answers->agents = fetch(config, "/api/v1/agents", "agents", &exit_status);
+    if (answers->agents != NULL)
+        answers->transfers = fetch(config, path, "transfers", &exit_status);
+    if (answers->transfers != NULL)
+        answers->opened =
+            fetch(config, "/api/v1/transfers?state=opened&limit=500", "transfers", &exit_status);
+    return exit_status;
+}
+
 int tool_status_main(int argc, char **argv)
 {
     struct status_options config = {0};
-    json_t *agents = NULL, *transfers = NULL, *opened = NULL;
+    struct status_answers answers = {0};
     int exit_status;
-    char path[64];
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
     if (!scheduler_ready(&command, &config.scheduler))
         return KVR_EXIT_USAGE;
-    exit_status = 0;
-    snprintf(path, sizeof(path), "/api/v1/transfers?limit=%u", (unsigned)config.limit);
-    agents = fetch(&config, "/api/v1/agents", "agents", &exit_status);
-    if (agents != NULL)
-        transfers = fetch(&config, path, "transfers", &exit_status);
-    if (transfers != NULL)
-        opened =
-            fetch(&config, "/api/v1/transfers?state=opened&limit=500", "transfers", &exit_status);
-    if (opened != NULL)
-        show(&config, agents, transfers, opened);
-    json_decref(agents);
-    json_decref(transfers);
-    json_decref(opened);
+    exit_status = fetch_all(&config, &answers);
+    if (answers.opened != NULL)
+        show(&config, &answers);
+    json_decref(answers.summary);
+    json_decref(answers.agents);
+    json_decref(answers.transfers);
+    json_decref(answers.opened);
     return exit_status;
 }

@@ -206,20 +206,29 @@ static int print_odd_transfer(const json_t *transfer, FILE *stream)
     return 1;
 }
 
-void status_print(const json_t *agents, const json_t *transfers, const json_t *opened, FILE *stream)
+static int print_odd_scheduler(const json_t *summary, FILE *stream)
+{
+    if (!json_is_true(json_object_get(summary, "insecure")))
+        return 0;
+    fprintf(stream, "  the scheduler runs with --insecure: agents prove no identity to it\n");
+    return 1;
+}
+
+void status_print(const struct status_answers *answers, FILE *stream)
 {
     size_t index;
     json_t *item;
     int odd = 0;
 
-    print_agents(agents, stream);
-    if (json_array_size(agents) > 0)
-        print_rails(agents, stream);
-    print_transfers(transfers, stream);
-    print_held(opened, stream);
+    print_agents(answers->agents, stream);
+    if (json_array_size(answers->agents) > 0)
+        print_rails(answers->agents, stream);
+    print_transfers(answers->transfers, stream);
+    print_held(answers->opened, stream);
     fprintf(stream, "\nWhat is odd:\n");
-    json_array_foreach(agents, index, item) odd += print_odd_agent(item, stream);
-    json_array_foreach(transfers, index, item) odd += print_odd_transfer(item, stream);
+    odd += print_odd_scheduler(answers->summary, stream);
+    json_array_foreach(answers->agents, index, item) odd += print_odd_agent(item, stream);
+    json_array_foreach(answers->transfers, index, item) odd += print_odd_transfer(item, stream);
     if (odd == 0)
         fprintf(stream, "  nothing\n");
 }

@@ -6,9 +6,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* The answers of /api/v1/agents and /api/v1/transfers; opened: those of that state. What is missing
- * or of another type in them is printed as "-". */
-void status_print(const json_t *agents, const json_t *transfers, const json_t *opened,
-                  FILE *stream);
+/* The answers of /api/v1. What is missing or of another type in them is printed as "-". */
+struct status_answers {
+    json_t *summary, *agents, *transfers;
+    json_t *opened; /* transfers of that state */
+};
+
+void status_print(const struct status_answers *answers, FILE *stream);
 
 #endif

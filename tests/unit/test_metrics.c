@@ -94,10 +94,34 @@ static void what_prefill_did_not_hide_is_a_phase(void **state)
     fleet_close(fleet);
 }
 
+static void insecurity_shows(void **state)
+{
+    struct fleet *fleet = fleet_open();
+
+    (void)state;
+    for (int insecure = 0; insecure < 2; insecure++) {
+        struct metrics_summary summary;
+        char *text = NULL, line[64];
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+
+        metrics_set_insecure(metrics, insecure == 1);
+        metrics_write(metrics, fleet, KVR_S, out);
+        assert_int_equal(fclose(out), 0);
+        snprintf(line, sizeof(line), "\nkvrail_scheduler_insecure %d\n", insecure);
+        assert_non_null(strstr(text, line));
+        free(text);
+        metrics_summarise(metrics, WALL, &summary);
+        assert_int_equal(summary.insecure, insecure);
+    }
+    fleet_close(fleet);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_prefill_did_not_hide_is_a_phase, begin, end),
+        cmocka_unit_test_setup_teardown(insecurity_shows, begin, end),
         cmocka_unit_test_setup_teardown(percentiles_are_by_nearest_rank, begin, end),
         cmocka_unit_test_setup_teardown(bytes_are_spread_over_the_time_in_which_they_landed, begin,
                                         end),

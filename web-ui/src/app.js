@@ -234,7 +234,7 @@ function showSummary(summary) {
   showBreakdown($('live-states'), liveGroups(summary.states));
   showBreakdown($('ended-states'), ['done', 'failed', 'cancelled', 'expired', 'lost']
     .map((name) => [name, summary.states[name]]));
-  setText($('version'), `scheduler ${summary.version}`);
+  setText($('version'), `scheduler ${summary.version}${summary.insecure ? ' · insecure: agents prove no identity to it' : ''}`);
   showReasons(summary.reasons);
 }
 
