@@ -73,7 +73,7 @@ static void on_closed(void *self, struct kvr_channel *channel, kvr_status status
 static struct kvr_channel_options options_of(struct probe *probe, uint32_t young_ms)
 {
     return (struct kvr_channel_options){
-        .handler = {probe, on_up, on_frame, on_writable, on_closed},
+        .handler = {probe, on_up, on_frame, on_writable, on_closed, NULL},
         .user_timeout_ms = 3000,
         .young_ms = young_ms,
     };

@@ -77,7 +77,7 @@ static void on_closed(void *self, struct kvr_channel *channel, kvr_status status
 static struct kvr_channel_options options_of(struct end *end, uint32_t roles)
 {
     return (struct kvr_channel_options){
-        .handler = {end, on_up, on_frame, on_writable, on_closed},
+        .handler = {end, on_up, on_frame, on_writable, on_closed, NULL},
         .young_ms = 60000,
         .credentials = end->credentials,
         .roles = roles,
