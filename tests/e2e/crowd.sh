@@ -23,7 +23,7 @@ for seed in 1 2 3 4; do
     "$garbage" --kind crowd --address "$source_agent" --sessions 1 --seed $seed >>"$work/garbage.log" 2>&1 &
     started_pids="$started_pids $!"
 done
-wait_for 30 rises wants_refused || fail "the crowd has not used up its share of the table"
+wait_for 60 rises wants_refused || fail "the crowd has not used up its share of the table"
 "$garbage" --kind hello --address "$source_agent" --sessions 100000000 --seed 9 >>"$work/garbage.log" 2>&1 &
 flood_pid=$!
 started_pids="$started_pids $flood_pid"

@@ -350,7 +350,7 @@ static void shape_crowd(struct garbage *garbage)
     struct kvr_message message = good_regions(0);
 
     beat_ms = 60000;
-    garbage->patience_ms = 5000; /* a busy machine is no end */
+    garbage->patience_ms = 30000; /* a busy machine is no end */
     /* Of one name only the latest would stay. */
     snprintf(agent_name, sizeof(agent_name), "crowd-%" PRIu64, kvr_rng_next(&garbage->rng));
     if (greet(garbage) == 0)
