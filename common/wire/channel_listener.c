@@ -8,17 +8,22 @@
 /* Connections that the system keeps until they are accepted. When it has more, others dial in vain
  * for a second. */
 #define BACKLOG 4096
+/* Connections that are accepted in one turn of the loop. libuv accepts as long as others dial, so
+ * one host that dials fast would have the loop for itself. */
+#define ACCEPTS 32
 
 struct kvr_listener {
     uv_tcp_t tcp;
-    uv_prepare_t turn; /* runs while steps of handshakes are counted */
+    uv_prepare_t turn; /* runs while connections and steps of handshakes are counted */
     struct kvr_channel_options options;
     uint16_t port;
     /* takes a connection that finds no memory: libuv offers no other until one is taken */
     uv_tcp_t spare;
     bool spare_open;
-    bool wanted;    /* by another one */
-    uint32_t holds; /* handles that still point here */
+    bool wanted;       /* by another one */
+    uint32_t accepted; /* in this turn */
+    bool held;         /* libuv has one more, and offers no other until this one is taken */
+    uint32_t holds;    /* handles that still point here */
     struct kvr_young young;
     struct kvr_listener_counts counts;
 };
@@ -53,16 +58,29 @@ void kvr_listener_forget(struct kvr_channel *channel)
     channel->listener = NULL;
 }
 
+static void on_connection(uv_stream_t *stream, int result);
+
 static void on_turn(uv_prepare_t *turn)
 {
     struct kvr_listener *listener = turn->data;
     struct kvr_channel *channel;
+    bool held = listener->held;
 
     kvr_young_turn(&listener->young);
-    if (kvr_young_rests(&listener->young))
+    listener->accepted = 0;
+    listener->held = false;
+    if (kvr_young_rests(&listener->young) && !held)
         uv_prepare_stop(turn);
     while ((channel = kvr_young_next(&listener->young)) != NULL)
         kvr_channel_go_on(channel);
+    if (held && !uv_is_closing((uv_handle_t *)&listener->tcp))
+        on_connection((uv_stream_t *)&listener->tcp, 0);
+}
+
+static void count_turn(struct kvr_listener *listener)
+{
+    if (!uv_is_closing((uv_handle_t *)&listener->turn))
+        uv_prepare_start(&listener->turn, on_turn);
 }
 
 bool kvr_listener_step(struct kvr_channel *channel)
@@ -74,8 +92,7 @@ bool kvr_listener_step(struct kvr_channel *channel)
         return true; /* dialed */
     now = kvr_young_step(&listener->young, channel);
     listener->counts.waited += !now;
-    if (!uv_is_closing((uv_handle_t *)&listener->turn))
-        uv_prepare_start(&listener->turn, on_turn);
+    count_turn(listener);
     return now;
 }
 
@@ -94,8 +111,6 @@ static uint64_t name_it(struct kvr_channel *channel)
     kvr_address_print(&address, channel->name);
     return kvr_address_network(channel->name);
 }
-
-static void on_connection(uv_stream_t *stream, int result);
 
 static void let_go(struct kvr_listener *listener)
 {
@@ -138,6 +153,12 @@ static void on_connection(uv_stream_t *stream, int result)
 
     if (result < 0)
         return; /* out of descriptors, most likely; it will be offered again */
+    count_turn(listener);
+    if (listener->accepted == ACCEPTS) {
+        listener->held = true;
+        return;
+    }
+    listener->accepted++;
     channel = kvr_channel_new(stream->loop, &listener->options);
     if (channel == NULL) {
         turn_away(listener);

@@ -22,7 +22,7 @@
 struct end {
     struct kvr_credentials *credentials;
     struct kvr_channel *channel;
-    uint32_t up, frames, closed, writable;
+    uint32_t up, frames, closed, writable, admitted;
     bool in_order, echo;
     kvr_status status;
     kvr_tls_refusal refusal;
@@ -72,6 +72,14 @@ static void on_closed(void *self, struct kvr_channel *channel, kvr_status status
     snprintf(end->detail, sizeof(end->detail), "%s", detail);
 }
 
+static bool on_admit(void *self, const char *name, uint64_t host)
+{
+    (void)name;
+    (void)host;
+    ((struct end *)self)->admitted++;
+    return true;
+}
+
 #define RUN_UNTIL(condition) LOOP_UNTIL(&loop, condition)
 
 static struct kvr_channel_options options_of(struct end *end, uint32_t roles)
@@ -97,6 +105,7 @@ static void begin(bool server_secure, bool client_secure)
         assert_int_equal(kvr_credentials_open(&target, &client.credentials, NULL), KVR_OK);
     uv_loop_init(&loop);
     options = options_of(&server, 1u << KVR_IDENTITY_DECODE);
+    options.handler.admit = on_admit;
     assert_int_equal(kvr_listener_open(&loop, "127.0.0.1:0", &options, &listener, NULL), KVR_OK);
 }
 
@@ -284,6 +293,30 @@ static void half_open_ones_keep_nobody_away(void **state)
     finish();
 }
 
+/* libuv alone would accept all of them in one turn, and more while they come. */
+static void one_that_dials_fast_has_no_turn_for_itself(void **state)
+{
+    int fds[200];
+    uint32_t most = 0;
+
+    (void)state;
+    begin(true, true);
+    for (uint32_t i = 0; i < 200; i++)
+        fds[i] = half_open(2);
+    for (kvr_ns start = kvr_clock_now();
+         server.admitted < 200 && kvr_clock_now() - start < 20 * KVR_S;) {
+        uint32_t before = server.admitted;
+
+        uv_run(&loop, UV_RUN_NOWAIT);
+        most = server.admitted - before > most ? server.admitted - before : most;
+    }
+    assert_int_equal(server.admitted, 200);
+    assert_in_range(most, 2, 32);
+    for (uint32_t i = 0; i < 200; i++)
+        close(fds[i]);
+    finish();
+}
+
 /* Many at once: each turn of the loop takes a few steps alone, and all come up in the end. */
 static void handshakes_take_turns(void **state)
 {
@@ -397,6 +430,7 @@ int main(void)
         cmocka_unit_test(plain_hello_gets_a_sentence),
         cmocka_unit_test(plain_listener_is_named),
         cmocka_unit_test(half_open_ones_keep_nobody_away),
+        cmocka_unit_test(one_that_dials_fast_has_no_turn_for_itself),
         cmocka_unit_test(handshakes_take_turns),
         cmocka_unit_test(costs),
     };
