@@ -85,6 +85,7 @@ static bool revocation_word_take(struct inbound *inbound, struct transfer *trans
         (transfer->path.revocation_word != 0 && inbound->peers[transfer->link.peer].same_host &&
          kvr_region_set_lies_on(set, kvr_rail_groups_same_host(groups, set->locals[0]->home))))
         *ret_word = ports->revocation_word_take(ports->self, transfer->link.peer,
+                                                transfer->path.revocation_words,
                                                 transfer->path.revocation_word);
     transfer->grant.same_host = mixed && *ret_word != NULL;
     return (mixed && transfer->path.state != PATH_DIRECT_COPY) || *ret_word != NULL;

@@ -28,7 +28,8 @@ struct landing_path {
     uint64_t stage_bytes; /* as WANT said: the staging memory that the source may write to, though
                              the pages can be reached; 0: it may not */
     bool copy_offered;    /* as WANT said: this agent could copy directly */
-    uint32_t revocation_word; /* as the PLANs name it (rule 11); 0: the source lends nothing */
+    uint64_t revocation_words; /* of the source's engine, as REGIONS names them; 0: none */
+    uint32_t revocation_word;  /* as the PLANs name it (rule 11); 0: the source lends nothing */
 };
 
 KVR_STATE_MACHINE(landing_path);

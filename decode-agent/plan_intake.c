@@ -57,6 +57,7 @@ static kvr_status source_check(struct inbound *inbound, struct transfer *transfe
     if (remote == NULL || remote->rank.generation != plan->source.generation)
         return kvr_error_set(error, KVR_MALFORMED, "plan", "a plan before the source's regions");
     transfer->intake.remote = kvr_region_set_acquire(remote->set);
+    transfer->path.revocation_words = remote->words;
     status =
         kvr_compat_check(&remote->compat, &inbound->engines.local[fetch->engine].compat, error);
     if (status == KVR_OK)

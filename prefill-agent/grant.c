@@ -135,7 +135,8 @@ void grant_received(struct outbound *outbound, struct source_transfer *transfer,
     source_transfer_on(&transfer->state, ST_ON_GRANTED);
     if (outbound->ports->revocation_words != NULL &&
         (transfer->grant.local || outbound->options.groups.same_host == 0)) {
-        job->revocation_word = &outbound->ports->revocation_words[job->index];
+        transfer->grant.revocation_word = job->revocation_word = &outbound->ports->revocation_words(
+            outbound->ports->self, kvr_engines_lender(publish->engine))[job->index];
         kvr_revocation_word_lend(job->revocation_word, transfer->nonce);
     }
     outbound_command(outbound, transfer, PUSH_MESSAGE(PUSH_OPEN, .opened = job));

@@ -16,6 +16,9 @@ struct source_grant {
     uint64_t rails;       /* bits of the target's rails */
     uint32_t slot_count;
     uint64_t staging_quota; /* bytes of the target's staging memory; 0: its pages are written */
+    /* Rule 11: of the engine's own words, while the pages are lent to a target that copies; or
+     * NULL. */
+    _Atomic uint64_t *revocation_word;
     bool local; /* the granted rails are for the target's host alone, and it has others */
 };
 

@@ -60,10 +60,9 @@ static void publish_settle(struct outbound *outbound, const struct source_transf
 static void settle(struct outbound *outbound, struct source_transfer *transfer, bool parked)
 {
     outbound->tombs++;
-    if (outbound->ports->revocation_words !=
-        NULL) /* before the pages can be given back (rule 11) */
-        kvr_revocation_word_revoke(
-            &outbound->ports->revocation_words[kvr_pool_index(transfer->id)]);
+    if (transfer->grant.revocation_word != NULL) /* before the pages can be given back (rule 11) */
+        kvr_revocation_word_revoke(transfer->grant.revocation_word);
+    transfer->grant.revocation_word = NULL;
     source_transfer_event(outbound, transfer, KVR_EVENT_ENDED);
     if (parked)
         match_unpark(outbound, transfer);

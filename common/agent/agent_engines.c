@@ -31,6 +31,19 @@ static void attached_say(const struct kvr_agent *agent, uint32_t engine,
                  attach->rank.pp_size, attach->rank.generation);
 }
 
+static kvr_status engine_up(struct kvr_agent *agent, uint32_t engine,
+                            const struct kvr_req_attach *attach, struct kvr_error *error)
+{
+    struct kvr_shared_page *page = kvr_engine_port_page(agent->port, engine);
+    kvr_status status;
+
+    KVR_TRY(agent_words_open(agent, engine, error));
+    status = kvr_engines_up(agent->machine.engines, engine, attach, page, error);
+    if (status != KVR_OK)
+        agent_words_close(agent, engine);
+    return status;
+}
+
 static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
                         const struct kvr_req_attach *attach, struct kvr_error *error)
 {
@@ -40,8 +53,9 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
     (void)now;
     if (agent->draining)
         return kvr_error_set(error, KVR_DRAINING, "agent", "this agent is shutting down");
-    KVR_TRY(kvr_engines_up(agent->machine.engines, engine, attach, page, error));
-    agent->engines[engine] = (struct agent_engine){.serial = ++agent->serial_next, .doorbell = -1};
+    KVR_TRY(engine_up(agent, engine, attach, error));
+    agent->engines[engine] = (struct agent_engine){
+        .serial = ++agent->serial_next, .doorbell = -1, .lent = agent->engines[engine].lent};
     if (agent->machine.page_command != NULL) {
         int doorbell = kvr_engine_port_doorbell(agent->port, engine);
 
@@ -72,6 +86,12 @@ static void on_down(void *self, kvr_ns now, uint32_t engine, kvr_status why, con
     agent->machine.engine_down(agent->machine.self, now, engine);
 }
 
+static void engine_release(struct kvr_agent *agent, uint32_t engine)
+{
+    agent_words_close(agent, engine);
+    kvr_engine_port_release(agent->port, engine);
+}
+
 /* Nothing of ours touches the engine's memory any more; rail threads may still poll its page. */
 void agent_engine_done(void *self, uint32_t engine)
 {
@@ -79,7 +99,7 @@ void agent_engine_done(void *self, uint32_t engine)
 
     agent->engines[engine].serial = 0;
     if (agent->machine.page_command == NULL) {
-        kvr_engine_port_release(agent->port, engine);
+        engine_release(agent, engine);
         return;
     }
     for (uint32_t i = 0; i < agent->groups.count && agent->engines[engine].doorbell >= 0; i++)
@@ -92,7 +112,7 @@ void agent_engine_done(void *self, uint32_t engine)
 void agent_page_forgotten(struct kvr_agent *agent, uint32_t engine)
 {
     if (--agent->engines[engine].pages_left == 0)
-        kvr_engine_port_release(agent->port, engine);
+        engine_release(agent, engine);
 }
 
 static void why_answer(struct kvr_agent *agent, uint32_t engine, uint64_t handle)
@@ -127,7 +147,7 @@ kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     struct kvr_engine_access access;
     struct kvr_engine_handler handler = {.self = agent,
-                                         .revocation_fd = agent->revocation_fd,
+                                         .revocation_words = agent_words_fd,
                                          .without_secret = agent->config->tls.insecure,
                                          .address = agent->address,
                                          .access = &access,

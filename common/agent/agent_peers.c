@@ -1,7 +1,6 @@
 /* Peers, between the control channel and the machine. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/agent_state.h"
 #include "base/address.h"
@@ -18,8 +17,6 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
     snprintf(ret_hello->host, sizeof(ret_hello->host), "%s", agent->host);
     ret_hello->limits = agent->limits;
     ret_hello->digest = kvr_agent_digest(agent->config);
-    ret_hello->revocation_pid = (uint32_t)getpid();
-    ret_hello->revocation_fd = (uint32_t)agent->revocation_fd;
     ret_hello->rails = agent->hello_rails;
     ret_hello->rail_count = agent_rails_now(agent, agent->hello_rails);
     ret_hello->compats = agent->hello_compats;
@@ -30,14 +27,8 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
                 agent->machine.engines->local[i].compat;
 }
 
-static void on_meet(void *self, const struct kvr_msg_hello *hello)
-{
-    agent_words_offer(self, hello->boot);
-}
-
 /* Whether this agent reaches the peer's rails for agents of one host. */
-static kvr_status same_host_reached(struct kvr_agent *agent, uint32_t peer,
-                                    const struct kvr_msg_hello *hello, struct kvr_error *error)
+static kvr_status same_host_reached(const struct kvr_msg_hello *hello, struct kvr_error *error)
 {
     kvr_status status = kvr_error_set(error, KVR_UNSUPPORTED, "peer", "it has no rail for that");
 
@@ -50,7 +41,7 @@ static kvr_status same_host_reached(struct kvr_agent *agent, uint32_t peer,
         if (status != KVR_OK)
             return status;
     }
-    return status == KVR_OK ? agent_lender_up(agent, peer, hello, error) : status;
+    return status;
 }
 
 /* Logs how bytes travel between this agent and the peer. */
@@ -77,7 +68,7 @@ static void mixed_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer,
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     struct kvr_msg_hello reached = *hello;
     struct kvr_error error;
-    kvr_status status = same_host_reached(agent, peer, hello, &error);
+    kvr_status status = same_host_reached(hello, &error);
 
     same_host_say(agent, peer, hello, status, &error);
     reached.rails = rails;
@@ -94,6 +85,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     struct kvr_error error;
 
     agent->peers_up++;
+    agent->words_missed_said[peer] = false;
     agent_filter_peer_up(agent, peer, hello);
     agent->counters[KVR_COUNTER_TLS_SESSIONS] += agent->credentials != NULL;
     agent_warmth_up(agent, now, peer);
@@ -102,7 +94,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     if (agent->groups.same_host != 0) {
         mixed_up(agent, now, peer, hello);
     } else {
-        if (agent_lender_up(agent, peer, hello, &error) != KVR_OK)
+        if (agent->offers_socket > 0 && same_host_reached(hello, &error) != KVR_OK)
             kvr_log_failure(KVR_LOG_WARNING, "nothing can be fetched from this peer", &error);
         agent->machine.peer_up(agent->machine.self, now, peer, hello);
     }
@@ -135,7 +127,6 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
         kvr_log_warning("peer %u is lost (%s): %s", peer, kvr_status_name(status), detail);
     }
     agent->machine.peer_lost(agent->machine.self, now, peer, status, detail);
-    agent_lender_lost(agent, peer);
     agent_filter_peer_lost(agent, peer);
 }
 
@@ -217,7 +208,6 @@ kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error)
     struct kvr_peers_options options = {
         .owner = {.self = agent,
                   .hello = on_hello,
-                  .meet = on_meet,
                   .up = on_up,
                   .message = on_message,
                   .lost = on_lost,

@@ -59,6 +59,10 @@ struct agent_engine {
     uint32_t home; /* the rail group of its regions, from the first on */
     bool home_known;
     uint32_t pages_left; /* groups that still look at the page of an engine that is gone */
+    struct agent_lent {
+        struct kvr_revocation_words *words; /* the engine's own (rule 11); NULL: none */
+        int fd;                             /* of that memory */
+    } lent;
 };
 
 struct kvr_agent {
@@ -149,12 +153,10 @@ struct kvr_agent {
     struct kvr_stamps *stamps; /* of a measurement; or NULL */
     kvr_ns listened_at;        /* when its message was taken that is heard just now */
 
-    struct kvr_revocation_words *revocation_words; /* ours; NULL: no target copies from here */
-    int revocation_fd;                             /* 0: none */
-    int offers_socket;                             /* where prefill-agents bring theirs; 0: none */
-    const struct kvr_revocation_words *offers[KVR_PEERS_MAX]; /* oldest first */
-    uint32_t offer_count;
-    struct agent_lender *lenders;
+    bool lends;                            /* targets copy from our engines' memory */
+    int offers_socket;                     /* where prefill-agents bring their words; 0: none */
+    struct agent_lender *lenders;          /* newest first */
+    bool words_missed_said[KVR_PEERS_MAX]; /* in a warning, in this session */
 };
 
 /* agent_checks.c */
@@ -289,12 +291,10 @@ void agent_tell_rail(struct kvr_agent *agent, uint32_t rail, kvr_status status, 
 kvr_status agent_revocation_open(struct kvr_agent *agent,
                                  struct kvr_error *error); /* the rails are open */
 void agent_revocation_close(struct kvr_agent *agent);      /* the rail thread has ended */
-/* Before the WELCOME to the decode-agent of that boot. */
-void agent_words_offer(struct kvr_agent *agent, uint64_t boot);
-/* What it lends can be looked at, or need not be. */
-kvr_status agent_lender_up(struct kvr_agent *agent, uint32_t peer,
-                           const struct kvr_msg_hello *hello, struct kvr_error *error);
-void agent_lender_lost(struct kvr_agent *agent, uint32_t peer);
+/* The words of an engine that attaches; nothing where no target copies. */
+kvr_status agent_words_open(struct kvr_agent *agent, uint32_t engine, struct kvr_error *error);
+void agent_words_close(struct kvr_agent *agent, uint32_t engine); /* its last transfer has ended */
+int agent_words_fd(void *self, uint32_t engine);                  /* -1: none */
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
 void agent_orders_take(struct kvr_agent *agent); /* what the scheduler answered */

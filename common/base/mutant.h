@@ -58,6 +58,7 @@
     X(renewal_forgotten, "rule 10: a lease that was renewed is as long as that says")              \
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
     X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")             \
+    X(words_of_another, "rule 11: an engine's revocation words are its own")                       \
     X(post_before_known, "rule 12: nothing is posted from an endpoint that the target lacks")      \
     X(successor_without_senders, "rule 12: a target's new endpoint knows all senders")             \
     X(proof_not_compared, "rule 13: a target that does not prove the secret gets nothing")         \

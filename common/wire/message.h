@@ -128,9 +128,7 @@ struct kvr_msg_hello {                 /* and WELCOME */
     uint32_t rail_count;
     const struct kvr_compat *compats; /* of the engines attached at this moment */
     uint32_t compat_count;
-    kvr_digest_mode digest;  /* what this agent asks to be hashed */
-    uint32_t revocation_pid; /* where a source's revocation words are (revocation_words.h) */
-    uint32_t revocation_fd;  /* 0: it has none */
+    kvr_digest_mode digest; /* what this agent asks to be hashed */
 };
 
 struct kvr_msg_seen { /* RESUME and BEAT */
@@ -146,6 +144,8 @@ struct kvr_msg_regions {
     /* T→S only: keys[i × rail_count + r] reaches layouts[i].region over target rail r. */
     const struct kvr_remote_key *keys;
     uint32_t rail_count;
+    /* S→T only: of the engine's revocation words (revocation_offer.h); 0: it has none. */
+    uint64_t revocation_words;
 };
 
 struct kvr_msg_want {
@@ -208,7 +208,7 @@ struct kvr_msg_plan {
      * runs, and the last has more = false. */
     bool more;
     uint32_t
-        revocation_word; /* the transfer's is word revocation_word - 1 of the source's; 0: none */
+        revocation_word; /* the transfer's is word revocation_word - 1 of its engine's; 0: none */
     bool none; /* this source gives nothing of the group up to token_end: no chunks, no pages */
 };
 

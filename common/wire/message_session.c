@@ -7,9 +7,7 @@
     X(version_max)                                                                                 \
     X(boot)                                                                                        \
     X(session)                                                                                     \
-    X(beat_ms)                                                                                     \
-    X(revocation_pid)                                                                              \
-    X(revocation_fd)
+    X(beat_ms)
 #define SEEN_FIELDS(X) X(session) X(seen)
 
 /* ---- HELLO and WELCOME ---- */
@@ -112,6 +110,7 @@ static kvr_status put_regions(struct kvr_arena *arena, const struct kvr_msg_regi
     /* A key is two numbers, on the wire as in memory. */
     out->n_keys = (size_t)in->layout_count * in->rail_count * 2;
     out->keys = (uint64_t *)in->keys;
+    out->revocation_words = in->revocation_words;
     return KVR_OK;
 }
 
@@ -132,6 +131,7 @@ static kvr_status get_regions(const struct kvr_get *get, const Kvrail__Control__
     out->layout_count = (uint32_t)in->n_layouts;
     out->rail_count = in->rail_count;
     out->keys = (const struct kvr_remote_key *)in->keys;
+    out->revocation_words = in->revocation_words;
     return KVR_OK;
 }
 _Static_assert(sizeof(struct kvr_remote_key) == 2 * sizeof(uint64_t), "keys travel as pairs");

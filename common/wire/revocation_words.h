@@ -1,19 +1,18 @@
 /* Revocation words: which transfers may still copy from their source's pages, on paths where the
- * target does the copying (rule 11; provider local). They lie in memory that a prefill-agent shares
- * with its engines, which may write it, and with the decode-agents of its host, which only read.
+ * target does the copying (rule 11; provider local). Each source engine has words of its own. They
+ * lie in memory that the prefill-agent shares with that engine, which may write it, with no other
+ * engine, and with the decode-agents of its host, which only read.
  *
  * A transfer's word holds its nonce while the pages are lent. Any other value means revoked. So a
  * word may be used again at once: a copier of the former transfer finds another nonce.
  * The side that takes the pages back revokes the word first. The copier reads the word again after
  * its copy: where the word still holds, every byte was copied from lent pages. The agent revokes
- * each word by itself. When the agent has died, an engine's client revokes them all before the
+ * each word by itself. When the agent has died, the engine's client revokes them all before the
  * client hands a page back.
  *
- * The memory is a memfd that cannot change its size. An engine gets it with ATTACHED. The
- * decode-agents of its host get it by an offer (revocation_offer.h). From a prefill-agent that
- * makes none, being older, a decode-agent opens /proc/PID/fd/FD as WELCOME names it: that needs one
- * pid namespace and one user namespace. The agent's boot id in the memory shows that the memory is
- * the right one. */
+ * The memory is a memfd that cannot change its size, made when the engine attaches. The engine gets
+ * it with ATTACHED. The decode-agents of its host get it by an offer (revocation_offer.h), which
+ * names the engine: what the memory holds proves nothing, because the engine may write it. */
 #ifndef KVR_WIRE_REVOCATION_WORDS_H
 #define KVR_WIRE_REVOCATION_WORDS_H
 
@@ -25,12 +24,11 @@
 #include "base/status.h"
 
 struct kvr_revocation_words {
-    uint64_t boot; /* of the prefill-agent */
-    _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+    _Atomic uint64_t words[KVR_TRANSFERS_MAX]; /* 64 KiB; the kernel backs the pages in use */
 };
 
-/* The prefill-agent's. *ret_fd stays open as long as others may ask for it. */
-KVR_MUST_CHECK kvr_status kvr_revocation_words_create(uint64_t boot, int *ret_fd,
+/* The prefill-agent's, for one engine. The caller closes *ret_fd. */
+KVR_MUST_CHECK kvr_status kvr_revocation_words_create(int *ret_fd,
                                                       struct kvr_revocation_words **ret_words,
                                                       struct kvr_error *error);
 /* An engine's: of the descriptor that came with ATTACHED, which stays the caller's. */
@@ -38,11 +36,6 @@ KVR_MUST_CHECK kvr_status kvr_revocation_words_map(int fd, struct kvr_revocation
                                                    struct kvr_error *error);
 /* A decode-agent's, read only: of a descriptor that stays the caller's. */
 KVR_MUST_CHECK kvr_status kvr_revocation_words_view(int fd,
-                                                    const struct kvr_revocation_words **ret_words,
-                                                    struct kvr_error *error);
-/* A decode-agent's, read only: descriptor `fd` of process `pid`. KVR_STALE: it is not that boot's.
- */
-KVR_MUST_CHECK kvr_status kvr_revocation_words_open(uint32_t pid, uint32_t fd, uint64_t boot,
                                                     const struct kvr_revocation_words **ret_words,
                                                     struct kvr_error *error);
 void kvr_revocation_words_close(

@@ -60,7 +60,6 @@ static bool welcome(struct garbage *garbage)
     answer.hello.boot = kvr_rng_next(&garbage->rng) | 1;
     answer.hello.session = kvr_rng_next(&garbage->rng) | 1;
     answer.hello.rail_count = answer.hello.compat_count = 0;
-    answer.hello.revocation_pid = answer.hello.revocation_fd = 0;
     strcpy(answer.hello.agent, "garbage");
     strcpy(answer.hello.host, "nowhere");
     if (!say(garbage, &answer))

@@ -5,9 +5,10 @@
 _Atomic uint64_t revocation_word;
 bool revocation_word_shown;
 
-static const _Atomic uint64_t *revocation_word_take(void *self, uint32_t peer, uint32_t number)
+static const _Atomic uint64_t *revocation_word_take(void *self, uint32_t peer, uint64_t words,
+                                                    uint32_t number)
 {
-    (void)self, (void)peer;
+    (void)self, (void)peer, (void)words;
     return revocation_word_shown && number == 7 ? &revocation_word : NULL;
 }
 

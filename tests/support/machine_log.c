@@ -200,10 +200,20 @@ void machine_regions(uint8_t number, const struct small_side *side, uint32_t rai
     static const struct kvr_remote_key keys[KVR_RAILS_MAX];
 
     *ret_message = (struct kvr_message){.kind = KVR_MSG_REGIONS};
-    ret_message->regions = (struct kvr_msg_regions){.rank = machine_rank(number),
-                                                    .compat = compat_of(),
-                                                    .layouts = side->layouts,
-                                                    .layout_count = 1,
-                                                    .keys = keys,
-                                                    .rail_count = rail_count};
+    ret_message->regions =
+        (struct kvr_msg_regions){.rank = machine_rank(number),
+                                 .compat = compat_of(),
+                                 .layouts = side->layouts,
+                                 .layout_count = 1,
+                                 .keys = keys,
+                                 .rail_count = rail_count,
+                                 .revocation_words = machine_words_number(number)};
+}
+
+_Atomic uint64_t *machine_words(void *self, uint32_t engine)
+{
+    static _Atomic uint64_t words[KVR_ENGINES_MAX][KVR_TRANSFERS_MAX];
+
+    (void)self;
+    return words[engine];
 }

@@ -41,10 +41,18 @@ uint32_t machine_command_count(uint32_t kind);
 const struct kvr_notice *machine_notice(kvr_notice_kind kind);
 uint32_t machine_notice_count(kvr_notice_kind kind);
 
+/* A port revocation_words: each engine has words of its own. */
+_Atomic uint64_t *machine_words(void *self, uint32_t engine);
+
 /* An engine rank with the region of a small_side attaches under that index; its id is `number`. */
 void machine_engine_up(struct kvr_engines *engines, uint32_t index, uint8_t number,
                        struct small_side *side, struct kvr_shared_page *page);
 struct kvr_rank machine_rank(uint8_t number);
+/* What REGIONS of that peer's engine names. */
+static inline uint64_t machine_words_number(uint8_t number)
+{
+    return 500u + number;
+}
 /* The description that the engine of a peer sends. */
 void machine_regions(uint8_t number, const struct small_side *side, uint32_t rail_count,
                      struct kvr_message *ret_message);

@@ -159,8 +159,6 @@ static void hello(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     text(rng, ret_hello->host, sizeof(ret_hello->host));
     ret_hello->beat_ms = u32(rng);
     ret_hello->digest = (kvr_digest_mode)kvr_rng_below(rng, KVR_DIGEST_FULL + 1);
-    ret_hello->revocation_pid = u32(rng);
-    ret_hello->revocation_fd = u32(rng);
     limits(rng, &ret_hello->limits);
     ret_hello->rail_count = rails(rng, percent, memory);
     ret_hello->rails = memory->rails;
@@ -183,6 +181,7 @@ static void regions(struct kvr_rng *rng, uint32_t percent, struct messages_memor
         memory->keys[i] = (struct kvr_remote_key){kvr_rng_next(rng), u64(rng)};
     ret_regions->layouts = memory->layouts;
     ret_regions->keys = memory->keys;
+    ret_regions->revocation_words = u64(rng);
 }
 
 static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,

@@ -54,9 +54,8 @@ static bool same_hello(const struct kvr_msg_hello *a, const struct kvr_msg_hello
 {
     if (!(SAME(version_min) && SAME(version_max) && SAME(boot) && SAME(session) &&
           SAME_TEXT(agent) && SAME_TEXT(provider) && SAME_TEXT(host) && SAME(beat_ms) &&
-          SAME(digest) && SAME(revocation_pid) && SAME(revocation_fd) &&
-          same_limits(&a->limits, &b->limits) && SAME(rail_count) && SAME(compat_count) &&
-          same_rails(a->rails, b->rails, a->rail_count)))
+          SAME(digest) && same_limits(&a->limits, &b->limits) && SAME(rail_count) &&
+          SAME(compat_count) && same_rails(a->rails, b->rails, a->rail_count)))
         return false;
     for (uint32_t i = 0; i < a->compat_count; i++)
         if (!same_compat(&a->compats[i], &b->compats[i]))
@@ -67,7 +66,7 @@ static bool same_hello(const struct kvr_msg_hello *a, const struct kvr_msg_hello
 static bool same_regions(const struct kvr_msg_regions *a, const struct kvr_msg_regions *b)
 {
     if (!(same_rank(&a->rank, &b->rank) && same_compat(&a->compat, &b->compat) &&
-          SAME(layout_count) && SAME(rail_count) &&
+          SAME(layout_count) && SAME(rail_count) && SAME(revocation_words) &&
           same_bytes(a->keys, b->keys, (size_t)a->layout_count * a->rail_count * sizeof(*a->keys))))
         return false;
     for (uint32_t i = 0; i < a->layout_count; i++)

@@ -19,15 +19,6 @@ static void on_hello(void *self, struct kvr_msg_hello *ret_hello)
     *ret_hello = ((struct probe *)self)->hello;
 }
 
-static void on_meet(void *self, const struct kvr_msg_hello *hello)
-{
-    struct probe *probe = self;
-
-    assert_true(hello->boot != 0);
-    assert_true(probe->meets >= probe->up); /* some have not sent their RESUME yet */
-    probe->meets++;
-}
-
 static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello)
 {
     struct probe *probe = self;
@@ -113,7 +104,7 @@ void open_table(struct probe *probe, uv_loop_t *on, const char *agent, uint64_t 
 
     prepare();
     options = (struct kvr_peers_options){
-        .owner = {probe, on_hello, on_meet, on_up, on_message, on_lost, on_writable, on_refused,
+        .owner = {probe, on_hello, on_up, on_message, on_lost, on_writable, on_refused,
                   on_turned_away},
         .beat_ms = beat_ms,
         .queue_bytes = 2u << 20,

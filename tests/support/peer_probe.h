@@ -9,7 +9,7 @@
 struct probe {
     struct kvr_peers *peers;
     struct kvr_msg_hello hello;
-    uint32_t meets, up, came, lost, writable, turned_away, refused;
+    uint32_t up, came, lost, writable, turned_away, refused;
     kvr_tls_refusal refusal; /* the last one */
     uint32_t peer;           /* the last one that came up */
     bool in_order;

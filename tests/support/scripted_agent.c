@@ -283,10 +283,16 @@ static void on_turn(uv_check_t *check)
     uv_close((uv_handle_t *)check, NULL);
 }
 
+static int on_words(void *self, uint32_t engine)
+{
+    (void)engine;
+    return ((struct script *)self)->agent->revocation_fd;
+}
+
 static void open_port(struct scripted_agent *agent, struct script *script)
 {
     struct kvr_engine_handler handler = {.self = script,
-                                         .revocation_fd = agent->revocation_fd,
+                                         .revocation_words = on_words,
                                          .address = "scripted:1",
                                          .up = on_up,
                                          .region = on_region,
@@ -322,7 +328,7 @@ static void new_agent(struct scripted_agent *agent)
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(agent->record != MAP_FAILED);
     assert_int_equal(
-        kvr_revocation_words_create(1, &agent->revocation_fd, &agent->revocation_words, &error),
+        kvr_revocation_words_create(&agent->revocation_fd, &agent->revocation_words, &error),
         KVR_OK);
 }
 

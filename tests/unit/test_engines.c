@@ -111,6 +111,97 @@ static void an_end_waits_for_room(void **state)
     assert_int_equal(ends_told_on_room(5), 0); /* once */
 }
 
+/* ---- revocation words (rule 11) -------------------------------------------------------------- */
+
+static struct {
+    uint32_t offers, regions_before; /* REGIONS that were sent before the last offer */
+    uint32_t engine, peer;           /* of the last offer */
+    uint32_t forgotten;
+    uint64_t last_forgotten;
+} seen;
+
+static uint64_t words_offer(void *self, uint32_t engine, uint32_t peer)
+{
+    (void)self;
+    seen.offers++;
+    seen.regions_before = machine_sent_count(KVR_MSG_REGIONS);
+    seen.engine = engine;
+    seen.peer = peer;
+    return 100 + engine;
+}
+
+static void words_forget(void *self, uint32_t peer, uint64_t number)
+{
+    (void)self;
+    assert_int_equal(peer, 3);
+    seen.forgotten++;
+    seen.last_forgotten = number;
+}
+
+static void with_words(struct kvr_ports *ports)
+{
+    memset(&seen, 0, sizeof(seen));
+    *ports = machine_ports;
+    ports->revocation_words_offer = words_offer;
+    ports->revocation_words_forget = words_forget;
+    engines.ports = ports;
+}
+
+/* A target that hears of an engine has the offer of its words before it. */
+static void words_are_offered_before_the_engine_is_named(void **state)
+{
+    struct kvr_ports ports;
+
+    (void)state;
+    with_words(&ports);
+    for (uint32_t engine = 0; engine < 2; engine++) {
+        machine_engine_up(&engines, engine, (uint8_t)(engine + 1), &side, &page);
+        assert_int_equal(kvr_engines_tell(&engines, engine, engines.local[engine].set, 5), KVR_OK);
+        assert_int_equal(seen.offers, engine + 1);
+        assert_int_equal(seen.engine, engine); /* its own, not another's */
+        assert_int_equal(seen.peer, 5);
+        assert_int_equal(seen.regions_before, engine);
+        assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.revocation_words, 100 + engine);
+    }
+    kvr_engines_changed(&engines, 0, engines.local[0].set);
+    assert_int_equal(kvr_engines_tell(&engines, 0, engines.local[0].set, 5), KVR_OK);
+    assert_int_equal(seen.offers, 2); /* once in a session */
+    assert_int_equal(machine_sent(KVR_MSG_REGIONS)->regions.revocation_words, 100);
+    kvr_engines_peer_lost(&engines, 5);
+    assert_int_equal(kvr_engines_tell(&engines, 0, engines.local[0].set, 5), KVR_OK);
+    assert_int_equal(seen.offers, 3);
+}
+
+static void learn_words(uint8_t number, uint64_t named)
+{
+    struct kvr_message message;
+    struct kvr_error error;
+
+    machine_regions(number, &side, 0, &message);
+    message.regions.revocation_words = named;
+    assert_int_equal(kvr_engines_learn(&engines, 3, &message.regions, &error), KVR_OK);
+}
+
+static void words_are_forgotten_with_their_engine(void **state)
+{
+    struct kvr_ports ports;
+
+    (void)state;
+    with_words(&ports);
+    learn_words(1, 7);
+    learn_words(1, 7);
+    assert_int_equal(seen.forgotten, 0);
+    learn_words(1, 8); /* it has attached anew */
+    assert_int_equal(seen.last_forgotten, 7);
+    assert_int_equal(learn(1, machine_rank(1).generation, 0), KVR_OK);
+    assert_int_equal(seen.last_forgotten, 8);
+    learn_words(2, 9);
+    learn_words(4, 0);
+    kvr_engines_peer_lost(&engines, 3);
+    assert_int_equal(seen.last_forgotten, 9);
+    assert_int_equal(seen.forgotten, 3);
+}
+
 static kvr_status attach(uint64_t generation, const char **ret_words)
 {
     static struct kvr_error error;
@@ -193,6 +284,8 @@ int main(void)
         cmocka_unit_test_setup(an_end_is_of_one_generation, open_engines),
         cmocka_unit_test_setup(peers_are_told_of_an_end, open_engines),
         cmocka_unit_test_setup(an_end_waits_for_room, open_engines),
+        cmocka_unit_test_setup(words_are_offered_before_the_engine_is_named, open_engines),
+        cmocka_unit_test_setup(words_are_forgotten_with_their_engine, open_engines),
         cmocka_unit_test_setup(who_comes_again_has_a_larger_generation, open_engines),
         cmocka_unit_test_setup(a_lost_peer_is_owed_nothing, open_engines),
         cmocka_unit_test_setup(ends_beyond_the_bound_end_the_session, open_engines),

@@ -10,10 +10,13 @@
 
 static const _Atomic uint64_t *shown; /* NULL: the peer shows no words */
 static uint32_t revocation_words_taken;
+static uint64_t words_asked;
 
-static const _Atomic uint64_t *revocation_word_take(void *self, uint32_t peer, uint32_t number)
+static const _Atomic uint64_t *revocation_word_take(void *self, uint32_t peer, uint64_t words,
+                                                    uint32_t number)
 {
     (void)self, (void)peer, (void)number;
+    words_asked = words;
     revocation_words_taken += shown != NULL;
     return shown;
 }
@@ -46,6 +49,7 @@ static void what_was_revoked_fails_and_drains(void **state)
     plan(0, nonce);
     assert_true(granted(nonce));
     assert_int_equal(revocation_words_taken, 1);
+    assert_int_equal(words_asked, machine_words_number(10)); /* as that engine's REGIONS said */
     group_says(nonce, LAND_REVOKED, 0, NULL);
     assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_REVOKED);
     assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 0); /* writes may still come */

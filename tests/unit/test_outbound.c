@@ -339,12 +339,12 @@ static void a_lost_peer_frees_after_the_last_completion(void **state)
 /* Rule 11: where targets copy, a word holds from before the first write until SOURCE_FREE. */
 static void a_word_is_revoked_before_the_pages_are_free(void **state)
 {
-    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
+    const _Atomic uint64_t *words = machine_words(NULL, 0);
     struct kvr_ports ports = machine_ports;
     uint32_t word;
 
     (void)state;
-    ports.revocation_words = words;
+    ports.revocation_words = machine_words;
     outbound.ports = &ports;
     publish_for(1);
     publish_all();

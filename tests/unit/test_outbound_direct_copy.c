@@ -14,7 +14,6 @@ static int open_neighbours(void **state)
 {
     static const struct kvr_rail_groups mixed = {
         .count = 1, .first = {0, 2}, .same_host = 2, .move_bytes = 1 << 20};
-    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
     static struct kvr_ports ports;
     static int registration;
     struct kvr_region *region;
@@ -22,7 +21,7 @@ static int open_neighbours(void **state)
     (void)state;
     outbound_begin(&mixed, true);
     ports = machine_ports;
-    ports.revocation_words = words;
+    ports.revocation_words = machine_words;
     outbound.ports = &ports;
     region = outbound.engines.local[0].set->locals[0];
     region->memory[0] = region->memory[1] = (struct kvr_memory *)&registration;

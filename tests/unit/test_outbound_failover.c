@@ -175,14 +175,13 @@ static void an_epoch_that_ends_during_a_failover_is_listed(void **state)
 static void open_mixed(bool registered)
 {
     static const struct kvr_rail_groups mixed = {.count = 1, .first = {0, 2}, .same_host = 2};
-    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
     static struct kvr_ports ports;
     static int registration;
     struct kvr_region *region;
 
     outbound_begin(&mixed, true);
     ports = machine_ports;
-    ports.revocation_words = words;
+    ports.revocation_words = machine_words;
     outbound.ports = &ports;
     region = outbound.engines.local[0].set->locals[0];
     region->memory[0] = (struct kvr_memory *)&registration;

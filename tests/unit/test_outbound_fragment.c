@@ -84,12 +84,11 @@ static void pieces_between_staging_memories_are_not_refused(void **state)
 /* A second rail is for the target's host, which is ours. */
 static void be_neighbours(void)
 {
-    static _Atomic uint64_t words[KVR_TRANSFERS_MAX];
     static struct kvr_ports ports;
     static int registration;
 
     ports = machine_ports;
-    ports.revocation_words = words;
+    ports.revocation_words = machine_words;
     share.outbound.ports = &ports;
     share.outbound.options.groups =
         (struct kvr_rail_groups){.count = 1, .first = {0, 2}, .same_host = 2};

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,16 +35,17 @@ static int closes(void **state)
     return close(socket_fd);
 }
 
-/* A prefill-agent of that boot offers its words; the first is lent to `nonce`. */
+/* A prefill-agent of that boot offers an engine's words; the first is lent to `nonce`. */
 static struct kvr_revocation_words *offers(uint64_t boot, uint64_t nonce)
 {
+    const struct kvr_revocation_name name = {boot, nonce + 1};
     struct kvr_revocation_words *words;
     struct kvr_error error;
     int fd;
 
-    assert_int_equal(kvr_revocation_words_create(boot, &fd, &words, &error), KVR_OK);
+    assert_int_equal(kvr_revocation_words_create(&fd, &words, &error), KVR_OK);
     kvr_revocation_word_lend(&words->words[0], nonce);
-    assert_true(kvr_revocation_offer(target_boot, fd));
+    assert_true(kvr_revocation_offer(target_boot, &name, fd));
     close(fd);
     return words;
 }
@@ -52,24 +54,29 @@ static void offers_are_heard_in_their_order(void **state)
 {
     struct kvr_revocation_words *of[] = {offers(1, 10), offers(2, 20), offers(1, 30)};
     const struct kvr_revocation_words *heard;
+    struct kvr_revocation_name name;
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(kvr_revocation_hear(socket_fd, &heard), KVR_OK);
-        assert_int_equal(heard->boot, of[i]->boot);
+        memset(of[i]->words + 1, 0x11, 64); /* whatever the memory holds, the packet names it */
+        assert_int_equal(kvr_revocation_hear(socket_fd, &name, &heard), KVR_OK);
+        assert_int_equal(name.boot, i == 1 ? 2 : 1);
+        assert_int_equal(name.number, (i + 1) * 10 + 1);
         assert_true(kvr_revocation_word_holds(&heard->words[0], (uint64_t)(i + 1) * 10));
         kvr_revocation_word_revoke(&of[i]->words[0]); /* the same memory */
         assert_false(kvr_revocation_word_holds(&heard->words[0], (uint64_t)(i + 1) * 10));
         kvr_revocation_words_close(heard);
         kvr_revocation_words_close(of[i]);
     }
-    assert_int_equal(kvr_revocation_hear(socket_fd, &heard), KVR_AGAIN);
+    assert_int_equal(kvr_revocation_hear(socket_fd, &name, &heard), KVR_AGAIN);
 }
 
 static void nobody_listens_elsewhere(void **state)
 {
+    const struct kvr_revocation_name name = {1, 1};
+
     (void)state;
-    assert_false(kvr_revocation_offer(target_boot + 1, socket_fd));
+    assert_false(kvr_revocation_offer(target_boot + 1, &name, socket_fd));
 }
 
 static int dial(void)
@@ -103,9 +110,34 @@ static int some_descriptor(struct kvr_rng *rng)
     }
 }
 
+/* A packet of another length, or without a number, names no engine. */
+static void words_of_nobody_are_left_out(void **state)
+{
+    const struct kvr_revocation_words *heard;
+    struct kvr_revocation_words *words;
+    struct kvr_revocation_name name = {7, 7};
+    struct kvr_error error;
+    int fd;
+
+    (void)state;
+    assert_int_equal(kvr_revocation_words_create(&fd, &words, &error), KVR_OK);
+    for (size_t bytes = 0; bytes <= sizeof(name); bytes++) {
+        struct kvr_packet_fds fds = {.count = 1, .fds = {fd}};
+        int connection = dial();
+
+        name.number = bytes == sizeof(name) ? 0 : 7;
+        assert_int_equal(kvr_packet_send(connection, (const uint8_t *)&name, bytes, &fds), KVR_OK);
+        close(connection);
+        assert_int_equal(kvr_revocation_hear(socket_fd, &name, &heard), KVR_AGAIN);
+    }
+    kvr_revocation_words_close(words);
+    close(fd);
+}
+
 static void garbage_is_left_out(void **state)
 {
     const struct kvr_revocation_words *heard;
+    struct kvr_revocation_name name;
     uint8_t packet[256] = {0};
     struct kvr_rng rng;
     uint32_t before;
@@ -129,11 +161,11 @@ static void garbage_is_left_out(void **state)
             close(fd);
         }
         good = offers(7, 70);
-        assert_int_equal(kvr_revocation_hear(socket_fd, &heard), KVR_OK);
-        assert_int_equal(heard->boot, 7);
+        assert_int_equal(kvr_revocation_hear(socket_fd, &name, &heard), KVR_OK);
+        assert_int_equal(name.boot, 7);
         kvr_revocation_words_close(heard);
         kvr_revocation_words_close(good);
-        assert_int_equal(kvr_revocation_hear(socket_fd, &heard), KVR_AGAIN);
+        assert_int_equal(kvr_revocation_hear(socket_fd, &name, &heard), KVR_AGAIN);
     }
     assert_int_equal(descriptors(), before);
 }
@@ -143,6 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(offers_are_heard_in_their_order, listens, closes),
         cmocka_unit_test_setup_teardown(nobody_listens_elsewhere, listens, closes),
+        cmocka_unit_test_setup_teardown(words_of_nobody_are_left_out, listens, closes),
         cmocka_unit_test_setup_teardown(garbage_is_left_out, listens, closes),
     };
 

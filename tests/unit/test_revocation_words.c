@@ -1,17 +1,15 @@
 /* Goal: a target that checks the revocation word after its copy sees each revocation, through every
- * mapping, also when another transfer has the word by then. Only the page of the named boot is
- * opened. Method: this process as the agent, the engine and the target, each with its own mapping.
+ * mapping, also when another transfer has the word by then. An engine reaches no other engine's
+ * words. Method: this process as the agent, the engine and the target, each with its own mapping.
  */
 #include "tests/support/check.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "wire/revocation_words.h"
-
-#define BOOT 77
 
 static struct kvr_revocation_words *ours, *engines;
 static const struct kvr_revocation_words *targets;
@@ -22,10 +20,9 @@ static int pages_open(void **state)
     struct kvr_error error;
 
     (void)state;
-    return kvr_revocation_words_create(BOOT, &fd, &ours, &error) != KVR_OK ||
+    return kvr_revocation_words_create(&fd, &ours, &error) != KVR_OK ||
            kvr_revocation_words_map(fd, &engines, &error) != KVR_OK ||
-           kvr_revocation_words_open((uint32_t)getpid(), (uint32_t)fd, BOOT, &targets, &error) !=
-               KVR_OK;
+           kvr_revocation_words_view(fd, &targets, &error) != KVR_OK;
 }
 
 static int pages_close(void **state)
@@ -68,30 +65,34 @@ static void an_engine_ends_them_all(void **state)
     assert_false(kvr_revocation_word_holds(&targets->words[KVR_TRANSFERS_MAX - 1], 2));
 }
 
-/* A peer may name any descriptor of any process. */
-static void only_the_page_that_was_meant_is_opened(void **state)
+/* What one engine may write is no other engine's. */
+static void another_engines_words_are_other_memory(void **state)
 {
-    const struct kvr_revocation_words *other = NULL;
+    struct kvr_revocation_words *others;
     struct kvr_error error;
-    int memory = memfd_create("kvrail", MFD_ALLOW_SEALING);
-    int same_name = memfd_create("kvrail-revocation", MFD_ALLOW_SEALING);
-    uint32_t pid = (uint32_t)getpid();
+    int other_fd;
 
     (void)state;
-    assert_int_equal(kvr_revocation_words_open(pid, (uint32_t)fd, BOOT + 1, &other, &error),
-                     KVR_STALE);
-    assert_int_equal(kvr_revocation_words_open(pid, 0, BOOT, &other, &error), KVR_NOT_FOUND);
-    assert_int_equal(kvr_revocation_words_open(0, 0, BOOT, &other, &error), KVR_NOT_FOUND);
-    assert_int_equal(ftruncate(memory, sizeof(struct kvr_revocation_words)), 0);
-    assert_int_equal(kvr_revocation_words_open(pid, (uint32_t)memory, BOOT, &other, &error),
-                     KVR_NOT_FOUND);
-    assert_int_equal(ftruncate(same_name, sizeof(struct kvr_revocation_words)),
-                     0); /* without its seal the file may shrink again */
-    assert_int_equal(kvr_revocation_words_open(pid, (uint32_t)same_name, BOOT, &other, &error),
-                     KVR_MALFORMED);
-    assert_null(other);
-    close(memory);
-    close(same_name);
+    assert_int_equal(kvr_revocation_words_create(&other_fd, &others, &error), KVR_OK);
+    kvr_revocation_word_lend(&ours->words[3], 42);
+    memset(others, 0xa5, sizeof(*others));
+    assert_true(kvr_revocation_word_holds(&targets->words[3], 42));
+    kvr_revocation_words_close(others);
+    close(other_fd);
+}
+
+/* 64 engines attach, and most use a few words. */
+static void only_the_pages_in_use_take_memory(void **state)
+{
+    struct stat file;
+
+    (void)state;
+    assert_int_equal(fstat(fd, &file), 0);
+    assert_int_equal(file.st_size, KVR_TRANSFERS_MAX * sizeof(uint64_t));
+    assert_int_equal(file.st_blocks, 0);
+    kvr_revocation_word_lend(&ours->words[0], 1);
+    assert_int_equal(fstat(fd, &file), 0);
+    assert_int_equal(file.st_blocks * 512, getpagesize());
 }
 
 /* Most kinds of file have no seals. */
@@ -117,8 +118,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_word_that_is_used_again_is_of_another_transfer,
                                         pages_open, pages_close),
         cmocka_unit_test_setup_teardown(an_engine_ends_them_all, pages_open, pages_close),
-        cmocka_unit_test_setup_teardown(only_the_page_that_was_meant_is_opened, pages_open,
+        cmocka_unit_test_setup_teardown(another_engines_words_are_other_memory, pages_open,
                                         pages_close),
+        cmocka_unit_test_setup_teardown(only_the_pages_in_use_take_memory, pages_open, pages_close),
         cmocka_unit_test(a_file_that_could_be_cut_short_is_not_mapped),
     };
 

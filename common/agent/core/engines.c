@@ -278,6 +278,16 @@ void kvr_engines_set_release(struct kvr_engines *engines, uint32_t index,
         set_release(engines, &engines->local[index], set);
 }
 
+/* Before the peer hears of the engine: then the offer is there when REGIONS comes (rule 11). */
+static void words_offer(struct kvr_engines *engines, uint32_t index, uint32_t peer)
+{
+    const struct kvr_ports *ports = engines->ports;
+    struct kvr_engine *engine = &engines->local[index];
+
+    if (ports->revocation_words_offer != NULL && engine->told[peer] == 0)
+        engine->words = ports->revocation_words_offer(ports->self, kvr_engines_lender(index), peer);
+}
+
 kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
                             const struct kvr_region_set *set, uint32_t peer)
 {
@@ -289,6 +299,7 @@ kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
 
     if (engine->told[peer] == set->version)
         return KVR_OK;
+    words_offer(engines, index, peer);
     for (uint32_t i = 0; engines->target && i < set->count; i++)
         rails = set->locals[i]->rail_count > rails ? set->locals[i]->rail_count : rails;
     message.regions = (struct kvr_msg_regions){
@@ -297,6 +308,7 @@ kvr_status kvr_engines_tell(struct kvr_engines *engines, uint32_t index,
         .layouts = set->layouts,
         .layout_count = set->count,
         .rail_count = rails,
+        .revocation_words = engine->words,
     };
     if (rails > 0) {
         keys = kvr_buddy_alloc(engines->memory, sizeof(*keys) * set->count * rails);
@@ -370,8 +382,17 @@ static struct kvr_region_set *remote_set(struct kvr_engines *engines,
     return set;
 }
 
+static void words_forget(struct kvr_engines *engines, const struct kvr_remote_engine *remote)
+{
+    const struct kvr_ports *ports = engines->ports;
+
+    if (remote->words != 0 && ports->revocation_words_forget != NULL)
+        ports->revocation_words_forget(ports->self, remote->peer, remote->words);
+}
+
 static void remote_forget(struct kvr_engines *engines, struct kvr_remote_engine *remote)
 {
+    words_forget(engines, remote);
     kvr_region_set_release(remote->set, engines->memory);
     remote->used = false;
 }
@@ -406,10 +427,16 @@ kvr_status kvr_engines_learn(struct kvr_engines *engines, uint32_t peer,
     if (set == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "regions", "no memory for a peer's %u regions",
                              regions->layout_count);
+    if (remote->used && remote->words != regions->revocation_words)
+        words_forget(engines, remote);
     if (remote->used)
         kvr_region_set_release(remote->set, engines->memory);
-    *remote = (struct kvr_remote_engine){
-        .used = true, .peer = peer, .rank = regions->rank, .compat = regions->compat, .set = set};
+    *remote = (struct kvr_remote_engine){.used = true,
+                                         .peer = peer,
+                                         .rank = regions->rank,
+                                         .compat = regions->compat,
+                                         .set = set,
+                                         .words = regions->revocation_words};
     return KVR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "agent/core/ports.h"
 #include "agent/core/region_set.h"
 #include "base/buddy.h"
+#include "base/mutant.h"
 
 struct kvr_engine {
     bool used, attached;
@@ -25,6 +26,7 @@ struct kvr_engine {
     uint32_t users; /* publishes or fetches that have not ended */
     uint64_t version;
     uint64_t told[KVR_PEERS_MAX]; /* version of the set that each peer was sent; 0: none */
+    uint64_t words;               /* number of its revocation words, once it was offered; 0: none */
 };
 
 struct kvr_remote_engine {
@@ -33,6 +35,7 @@ struct kvr_remote_engine {
     struct kvr_rank rank;
     struct kvr_compat compat;
     struct kvr_region_set *set;
+    uint64_t words; /* number of its revocation words; 0: none */
 };
 
 /* A rank that has ended, and the peers that know it and have not been sent its end (bits). */
@@ -103,6 +106,12 @@ static inline uint64_t kvr_handle_key(uint32_t engine, uint64_t handle)
 /* Refuses an OPEN with the handle of a request that has not ended; that request goes on. The notice
  * is not terminal, because the handle's terminal notice is still to come. */
 void kvr_engines_refuse_open(struct kvr_engines *engines, uint32_t index, uint64_t handle);
+
+/* The engine that gives a transfer from this one its revocation word: itself (rule 11). */
+static inline uint32_t kvr_engines_lender(uint32_t index)
+{
+    return KVR_MUTANT(words_of_another) ? 0 : index;
+}
 
 /* Index of the attached engine rank, or -1. */
 int kvr_engines_find(const struct kvr_engines *engines, const struct kvr_uuid *engine, uint32_t tp,

@@ -40,13 +40,19 @@ struct kvr_ports {
     void (*engine_done)(void *self, uint32_t engine);
     /* The rails of ours that peers may write to, with their epochs now; returns how many. */
     uint32_t (*rails)(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
-    /* The source's: a word for each offer (wire/revocation_words.h). NULL: our rails copy by
-     * themselves, all of them. */
-    _Atomic uint64_t *revocation_words;
-    /* The target's; NULL: our rails copy by themselves. The word `number` of that peer's, until it
-     * is given back; NULL: it shows none. */
-    const _Atomic uint64_t *(*revocation_word_take)(void *self, uint32_t peer, uint32_t number);
+    /* The source's; NULL: our rails copy by themselves, all of them. The engine's own words, one
+     * for each transfer of this agent (wire/revocation_words.h), until engine_done. */
+    _Atomic uint64_t *(*revocation_words)(void *self, uint32_t engine);
+    /* The source's, before the first REGIONS of this engine to the peer: offers it the engine's
+     * words (wire/revocation_offer.h), and returns their number for REGIONS; never 0. */
+    uint64_t (*revocation_words_offer)(void *self, uint32_t engine, uint32_t peer);
+    /* The target's; NULL: our rails copy by themselves. Word `number` of the words `words` of an
+     * engine of that peer, until it is given back; NULL: the peer shows none. */
+    const _Atomic uint64_t *(*revocation_word_take)(void *self, uint32_t peer, uint64_t words,
+                                                    uint32_t number);
     void (*revocation_word_return)(void *self, const _Atomic uint64_t *word);
+    /* The target's: that engine of the peer is gone, or the peer. Words that were taken stay. */
+    void (*revocation_words_forget)(void *self, uint32_t peer, uint64_t words);
     /* 64 bits that cannot be guessed. */
     uint64_t (*random)(void *self);
     struct kvr_event_sink events;

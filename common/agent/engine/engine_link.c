@@ -307,12 +307,15 @@ static kvr_status send_attached(struct engine_link *engine)
     struct kvr_packet_fds fds = {KVR_ATTACHED_FDS,
                                  {engine->shared.page_fd, engine->shared.doorbell, port->pidfd}};
     struct kvr_notice notice = {.kind = KVR_NOTICE_ATTACHED, .abilities = KVR_ABILITIES};
+    int words = port->handler.revocation_words != NULL
+                    ? port->handler.revocation_words(port->handler.self, engine->index)
+                    : -1;
     size_t bytes;
 
     if (port->handler.without_secret)
         notice.abilities |= KVR_ABILITY_WITHOUT_SECRET;
-    if (port->handler.revocation_fd > 0)
-        fds.fds[fds.count++] = port->handler.revocation_fd;
+    if (words >= 0)
+        fds.fds[fds.count++] = words;
     memcpy(notice.agent, port->agent, sizeof(notice.agent));
     if (port->handler.address != NULL) {
         notice.payload = (const uint8_t *)port->handler.address;

@@ -39,7 +39,6 @@ void kvr_region_memory_close(struct kvr_region_memory *memory);
 
 struct kvr_engine_handler {
     void *self;
-    int revocation_fd;   /* goes to every engine (wire/revocation_words.h), stays yours; 0: none */
     bool without_secret; /* says so to every engine: a request needs no secret */
     const char *address; /* goes to every engine: where targets dial us; stays yours; NULL: none */
     const struct kvr_engine_access *access; /* copied; NULL: processes of our user and of root */
@@ -48,6 +47,9 @@ struct kvr_engine_handler {
     /* Not KVR_OK: the engine gets the sentence and is closed; no down, no release. */
     kvr_status (*up)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_attach *attach,
                      struct kvr_error *error);
+    /* May be NULL: none. After up: the engine's own revocation words (wire/revocation_words.h),
+     * which it gets with ATTACHED. The descriptor stays yours; -1: none. */
+    int (*revocation_words)(void *self, uint32_t engine);
     /* Takes the memory's descriptors and the reference to its extents. A memfd was checked: it
      * cannot shrink and holds fd_offset + layout.bytes. The layout and a dmabuf were not: that is
      * the handler's duty. Answered later by a notice REGION_READY or REGION_GONE; its handle is

@@ -29,8 +29,6 @@ struct kvr_peers_owner {
      * memory stays yours and must hold until the next call). Versions, session and beat_ms are set
      * by the session. */
     void (*hello)(void *self, struct kvr_msg_hello *ret_hello);
-    /* May be NULL: a peer that dialed is about to get the WELCOME that begins a session. */
-    void (*meet)(void *self, const struct kvr_msg_hello *hello);
     /* A session begins (not: a connection is resumed). What was sent before goes out first. We
      * dialed: before our RESUME goes out. It dialed: when its RESUME has come. */
     void (*up)(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_hello *hello);

@@ -152,8 +152,6 @@ static void welcome(struct kvr_peers *peers, struct kvr_channel *channel, kvr_ns
     do {
         number = kvr_random_u64();
     } while (number == 0);
-    if (peers->options.owner.meet != NULL)
-        peers->options.owner.meet(peers->options.owner.self, hello);
     kvr_session_accepted(peer->session, now, hello, version, number);
     kvr_peer_arm(peer, now);
 }

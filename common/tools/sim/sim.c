@@ -125,7 +125,8 @@ static void memory_open(struct sim_memory *memory)
     memory->inbounds = memory_of(SIM_TARGETS * sizeof(struct inbound));
     memory->pushes = memory_of(SIM_SOURCES * SIM_GROUPS * sizeof(struct push));
     memory->lands = memory_of(SIM_TARGETS * SIM_GROUPS * sizeof(struct land));
-    memory->revocation_words = memory_of(SIM_SOURCES * sizeof(struct kvr_revocation_words));
+    memory->revocation_words =
+        memory_of(SIM_SOURCES * SIM_ENGINES * sizeof(struct kvr_revocation_words));
     memory->decoder = kvr_message_decoder_open();
     memory->scheduler = sim_scheduler_open();
     if (memory->decoder == NULL || memory->scheduler == NULL)

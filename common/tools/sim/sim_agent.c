@@ -223,14 +223,25 @@ static uint32_t port_rails(void *self, struct kvr_rail_address ret_rails[KVR_RAI
     return agent->rail_count;
 }
 
-static const _Atomic uint64_t *port_revocation_word_take(void *self, uint32_t peer, uint32_t number)
+static _Atomic uint64_t *port_revocation_words(void *self, uint32_t engine)
+{
+    return sim_engine_words(self, engine)->words;
+}
+
+static uint64_t port_revocation_words_offer(void *self, uint32_t engine, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return engine + 1;
+}
+
+static const _Atomic uint64_t *port_revocation_word_take(void *self, uint32_t peer, uint64_t words,
+                                                         uint32_t number)
 {
     const struct sim_agent *agent = self;
 
     for (uint32_t i = 0; i < SIM_PEERS; i++)
-        if (agent->peers[i].live && agent->peers[i].index == peer && number != 0)
-            return &agent->world->memory->revocation_words[agent->peers[i].other->number]
-                        .words[number - 1];
+        if (agent->peers[i].live && agent->peers[i].index == peer && number != 0 && words != 0)
+            return &sim_engine_words(agent->peers[i].other, (uint32_t)words - 1)->words[number - 1];
     return NULL;
 }
 
@@ -428,7 +439,8 @@ void sim_agent_start(struct sim_agent *agent)
         .events = {.self = agent, .emit = port_event},
     };
     if ((world->target_copies || world->mixed) && agent->source) {
-        agent->ports.revocation_words = world->memory->revocation_words[agent->number].words;
+        agent->ports.revocation_words = port_revocation_words;
+        agent->ports.revocation_words_offer = port_revocation_words_offer;
     } else if (world->target_copies || world->mixed) {
         agent->ports.revocation_word_take = port_revocation_word_take;
         agent->ports.revocation_word_return = port_revocation_word_return;

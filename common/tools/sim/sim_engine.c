@@ -289,6 +289,28 @@ void sim_engine_die(struct sim_engine *engine)
         sim_engine_detach(engine);
 }
 
+struct kvr_revocation_words *sim_engine_words(const struct sim_agent *agent, uint32_t index)
+{
+    return &agent->world->memory->revocation_words[agent->number * SIM_ENGINES + index];
+}
+
+/* What it published and is not at its end may fail. */
+void sim_engine_words_write(struct sim_engine *engine)
+{
+    struct kvr_revocation_words *words = sim_engine_words(engine->agent, engine->index);
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    struct sim_user *user;
+    uint32_t owner = 0;
+
+    for (uint32_t i = 0; i < KVR_TRANSFERS_MAX; i++)
+        kvr_revocation_word_lend(&words->words[i], UINT64_MAX);
+    while ((user = sim_user_next(engine->world, &owner, &publish, &fetch)) != NULL)
+        if (user->engine == engine && publish != NULL && user->open && !user->ended)
+            user->words_written = publish->disturbed = true;
+    sim_engine_note(engine, "writes over its words", -1, 0, 0, NULL);
+}
+
 /* The library sees that the agent's process is gone: every page is the engine's again. */
 void sim_engine_agent_lost(struct sim_engine *engine)
 {
@@ -297,8 +319,7 @@ void sim_engine_agent_lost(struct sim_engine *engine)
     sim_engine_regions_release(engine);
     sim_engine_note(engine, "agent lost", -1, 0, 0, NULL);
     if (engine->agent->source) /* as its client does */
-        kvr_revocation_words_revoke(
-            &engine->world->memory->revocation_words[engine->agent->number]);
+        kvr_revocation_words_revoke(sim_engine_words(engine->agent, engine->index));
     users_orphan(engine, true);
 }
 

@@ -70,12 +70,18 @@ kvr_ns sim_soon(struct sim_world *world)
     return kvr_rng_below(&world->rng, (KVR_US << kvr_rng_below(&world->rng, 17)) + 1);
 }
 
-/* A quarter of the worlds is healthy; of the others each has a few faults. */
+/* A quarter of the worlds is healthy; of the others each has a few faults. What was added last has
+ * numbers of its own, so that a seed without it is the world that it was before. */
 void sim_fault_begin(struct sim_world *world)
 {
+    struct kvr_rng words;
+
     if (kvr_rng_percent(&world->rng, 25))
         return;
-    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
+    kvr_rng_init(&words, ~world->seed);
+    if (kvr_rng_percent(&words, 25))
+        world->faults |= 1u << SIM_WORDS & world->allowed;
+    for (uint32_t i = 0; i < SIM_WORDS; i++)
         if (kvr_rng_percent(&world->rng, i == SIM_GROUP_LOST ? 40 : 25))
             world->faults |= 1u << i & world->allowed;
 }

@@ -1,5 +1,6 @@
 /* What strikes in a world, and when. */
 #include "decode-agent/transfer.h"
+#include "prefill-agent/publish.h"
 #include "prefill-agent/source_transfer.h"
 #include "tools/sim/sim_world.h"
 
@@ -91,6 +92,57 @@ static void region_change(struct sim_world *world)
     sim_injected(world, SIM_REGION_CHANGE);
     sim_disturb_all(world);
     sim_engine_region_change(engine);
+}
+
+/* ---- revocation words ----------------------------------------------------------------------- */
+
+/* Transfers of other engines of its agent, with pages that are lent as far as their words say. */
+static uint32_t others_lent(const struct sim_engine *engine)
+{
+    const struct outbound *outbound = engine->agent->outbound;
+    uint32_t lent = 0;
+
+    for (uint32_t i = 0; i < outbound->transfers.reach; i++) {
+        const struct source_transfer *transfer = kvr_pool_at(&outbound->transfers, i, NULL);
+        const struct publish *publish =
+            transfer != NULL ? kvr_pool_get(&outbound->publishes, transfer->publish) : NULL;
+
+        lent += publish != NULL && publish->engine != engine->index &&
+                transfer->grant.revocation_word != NULL &&
+                kvr_revocation_word_holds(transfer->grant.revocation_word, transfer->nonce);
+    }
+    return lent;
+}
+
+/* One that has words; NULL: there is none. */
+static struct sim_engine *lender_choose(struct sim_world *world)
+{
+    uint32_t first = (uint32_t)kvr_rng_below(&world->rng, world->engine_count);
+
+    for (uint32_t i = 0; i < world->engine_count; i++) {
+        struct sim_engine *engine = &world->engines[(first + i) % world->engine_count];
+
+        if (engine->attached && engine->agent->source &&
+            engine->agent->ports.revocation_words != NULL)
+            return engine;
+    }
+    return NULL;
+}
+
+/* Rule 11: it disturbs its own requests alone. */
+static void words_write(struct sim_world *world)
+{
+    struct sim_engine *engine = lender_choose(world);
+    uint32_t lent;
+
+    if (engine == NULL)
+        return;
+    sim_injected(world, SIM_WORDS);
+    lent = others_lent(engine);
+    sim_engine_words_write(engine);
+    if (others_lent(engine) != lent)
+        sim_fail(world, -1, "engine %u has written over revocation words of other engines",
+                 engine->number);
 }
 
 /* ---- cards ---------------------------------------------------------------------------------- */
@@ -298,6 +350,7 @@ static const struct strike {
     {SIM_NO_MEMORY, hoard, sim_mid_transfer},
     {SIM_SCHEDULER_AWAY, scheduler_away, sim_mid_transfer},
     {SIM_STRANGER, sim_stranger, sim_mid_transfer},
+    {SIM_WORDS, words_write, sim_mid_transfer},
 };
 
 /* a: which, b: how often it may wait for a transfer to be under way. Nothing strikes any more once

@@ -69,10 +69,21 @@ static void check_publish(struct sim_world *world, const struct sim_publish *pub
                  kvr_status_name(user->outcome));
 }
 
+/* Rule 11: an engine that writes over its revocation words disturbs its own requests, no other. */
+static bool words_written(const struct sim_request *request)
+{
+    for (uint32_t i = 0; i < request->publish_count; i++)
+        if (request->publishes[i].user.words_written)
+            return true;
+    return false;
+}
+
 static void check_request(struct sim_world *world, const struct sim_request *request, bool healthy)
 {
     int number = (int)request->number;
     bool crowded = false;
+
+    healthy = healthy && !words_written(request);
 
     for (uint32_t i = 0; i < request->fetch_count; i++) {
         const struct sim_user *user = &request->fetches[i].user;

@@ -111,7 +111,8 @@
     X(SIM_COPY_FAILED, "copy_failed", false, "a copy of device memory fails half done")            \
     X(SIM_STRANGER, "stranger", true, "a program that is no peer forges arrivals")                 \
     X(SIM_PROOF, "proof", false, "a WANT proves no secret, or is replayed")                        \
-    X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")
+    X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")                \
+    X(SIM_WORDS, "words", true, "a source engine writes over its revocation words: others go on")
 
 typedef enum sim_fault {
 #define X(symbol, name, mendable, text) symbol,
@@ -234,7 +235,8 @@ struct sim_segment {
 
 struct sim_user { /* what a publish and a fetch have in common */
     struct sim_engine *engine;
-    uint64_t handle, key;                  /* key: of the contents */
+    bool words_written;   /* the engine wrote over its own revocation words while it was open */
+    uint64_t handle, key; /* key: of the contents */
     uint32_t pages[SIM_PAGES], page_count; /* the same in every KV group */
     uint32_t pages_told[SIM_KV_GROUPS];
     uint32_t tries; /* to get pages */
@@ -314,7 +316,7 @@ struct sim_memory {
     struct inbound *inbounds;
     struct push *pushes;                           /* SIM_GROUPS of each source */
     struct land *lands;                            /* and of each target */
-    struct kvr_revocation_words *revocation_words; /* of each source */
+    struct kvr_revocation_words *revocation_words; /* SIM_ENGINES of each source, by index */
     struct kvr_message_decoder *decoder;
     void *sessions[SIM_AGENTS][SIM_PEERS];
     uint8_t *buffers[SIM_BUFFERS]; /* of connections, not in use */
@@ -459,6 +461,10 @@ void sim_stage_check_empty(const struct sim_group *group);
 void sim_stages_free(struct sim_world *world);
 
 /* sim_engine.c */
+/* Of the engine with that index in its source agent. */
+struct kvr_revocation_words *sim_engine_words(const struct sim_agent *agent, uint32_t index);
+/* A source engine that means harm writes over all the words that it can reach. */
+void sim_engine_words_write(struct sim_engine *engine);
 struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *agent,
                                   const struct kvr_rank *rank);
 void sim_engine_attach(struct sim_engine *engine);
