@@ -17,6 +17,7 @@
 #define KVR_RAILS_MAX           48  /* its cards, and one rail more a group for its host's agents */
 #define KVR_PEERS_MAX           256 /* agents that one agent talks to at once */
 #define KVR_ENGINES_MAX         64  /* engine ranks attached to one agent */
+#define KVR_TENANTS_MAX         32  /* tenants of one agent, and of one certificate; a bit each */
 #define KVR_REGIONS_MAX         512 /* regions of one engine rank */
 #define KVR_REGISTERING_MAX     8 /* of them, registered at once; each keeps a descriptor meanwhile */
 #define KVR_EXTENTS_MAX         16384 /* allocations that one region may lie over: 320 GiB of 20 MiB */

@@ -86,8 +86,29 @@ kvr_tls_refusal kvr_chain_verify(gnutls_x509_trust_list_t trust, gnutls_x509_crt
     return problems == 0 ? KVR_TLS_REFUSAL_END : refuse(error, KVR_TLS_UNKNOWN_CA);
 }
 
-kvr_status kvr_certificate_identity(gnutls_x509_crt_t certificate, const char *pattern,
-                                    struct kvr_identity *ret_identity, struct kvr_error *error)
+/* Bounded: a certificate that the CA has signed may still be anything. */
+static kvr_status tenants_read(gnutls_x509_crt_t certificate, struct kvr_identity_tenants *tenants,
+                               struct kvr_error *error)
+{
+    for (unsigned i = 0;; i++) {
+        char name[KVR_IDENTITY_URI_BYTES];
+        size_t bytes = sizeof(name);
+        int result = gnutls_x509_crt_get_dn_by_oid(
+            certificate, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, i, 0, name, &bytes);
+
+        if (result == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+            return KVR_OK;
+        if (result < 0)
+            return kvr_error_set(error, KVR_INVALID, "tls",
+                                 "organizational unit %u of the certificate's subject, which names "
+                                 "a tenant, cannot be read: %s",
+                                 i + 1, gnutls_strerror(result));
+        KVR_TRY(kvr_identity_tenant_add(tenants, name, bytes, error));
+    }
+}
+
+static kvr_status uri_read(gnutls_x509_crt_t certificate, const char *pattern,
+                           struct kvr_identity *ret_identity, struct kvr_error *error)
 {
     char uri[KVR_IDENTITY_URI_BYTES];
 
@@ -113,6 +134,13 @@ kvr_status kvr_certificate_identity(gnutls_x509_crt_t certificate, const char *p
         if (status != KVR_NOT_FOUND)
             return status;
     }
+}
+
+kvr_status kvr_certificate_identity(gnutls_x509_crt_t certificate, const char *pattern,
+                                    struct kvr_identity *ret_identity, struct kvr_error *error)
+{
+    KVR_TRY(uri_read(certificate, pattern, ret_identity, error));
+    return tenants_read(certificate, &ret_identity->tenants, error);
 }
 
 static kvr_tls_refusal role_refuse(const struct kvr_identity *identity, uint32_t roles,

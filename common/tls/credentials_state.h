@@ -14,7 +14,8 @@ struct kvr_generation {
     uint8_t print[32]; /* SHA-256 of the certificate */
 };
 
-/* The identity in a certificate. KVR_NOT_FOUND: it has no URI of that form. */
+/* The identity in a certificate, its tenants included. KVR_NOT_FOUND: it has no URI of that form.
+ * KVR_INVALID: a part of it, or a tenant, is malformed. */
 KVR_MUST_CHECK kvr_status kvr_certificate_identity(gnutls_x509_crt_t certificate,
                                                    const char *pattern,
                                                    struct kvr_identity *ret_identity,

@@ -121,10 +121,51 @@ kvr_status kvr_identity_parse(const char *pattern, const char *uri, size_t bytes
                              "the role in the certificate is '%s': prefill, decode, scheduler and "
                              "client are known",
                              parts[PART_ROLE]);
+    ret_identity->tenants.count = 0;
     memcpy(ret_identity->fleet, parts[PART_FLEET], KVR_NAME_BYTES);
     memcpy(ret_identity->name, parts[PART_NAME], KVR_NAME_BYTES);
     ret_identity->role = (kvr_identity_role)role;
     return KVR_OK;
+}
+
+static bool has_tenant(const struct kvr_identity_tenants *tenants, const char *name, size_t bytes)
+{
+    for (uint32_t i = 0; i < tenants->count; i++)
+        if (strlen(tenants->names[i]) == bytes && memcmp(tenants->names[i], name, bytes) == 0)
+            return true;
+    return false;
+}
+
+kvr_status kvr_identity_tenant_add(struct kvr_identity_tenants *tenants, const char *name,
+                                   size_t bytes, struct kvr_error *error)
+{
+    char text[KVR_NAME_BYTES] = "";
+
+    if (!kvr_plain_name(name, bytes)) {
+        for (size_t i = 0; i < bytes && i < sizeof(text) - 1; i++)
+            text[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
+        return kvr_error_set(error, KVR_INVALID, "tls",
+                             "the certificate's subject has the organizational unit '%s', which "
+                             "names a tenant: it must have " KVR_PLAIN_NAME_FORM,
+                             text);
+    }
+    if (has_tenant(tenants, name, bytes))
+        return KVR_OK;
+    if (tenants->count == KVR_TENANTS_MAX)
+        return kvr_error_set(error, KVR_INVALID, "tls",
+                             "the certificate's subject has more than %d organizational units, "
+                             "which name its tenants",
+                             KVR_TENANTS_MAX);
+    memset(tenants->names[tenants->count], 0, KVR_NAME_BYTES);
+    memcpy(tenants->names[tenants->count++], name, bytes);
+    return KVR_OK;
+}
+
+bool kvr_identity_serves(const struct kvr_identity *identity, const char *tenant)
+{
+    if (identity->tenants.count == 0)
+        return strcmp(tenant, KVR_TENANT_DEFAULT) == 0;
+    return has_tenant(&identity->tenants, tenant, strlen(tenant));
 }
 
 bool kvr_identity_same(const struct kvr_identity *a, const struct kvr_identity *b)

@@ -12,9 +12,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/limits.h"
 #include "base/names.h"
+#include "base/plain_name.h"
 #include "base/status.h"
 
 #define KVR_IDENTITY_PATTERN   "kvrail://{fleet}/{role}/{name}"
@@ -31,10 +33,17 @@ typedef enum kvr_identity_role {
     KVR_IDENTITY_ROLE_LIST(KVR_SYMBOL) KVR_IDENTITY_ROLE_END
 } kvr_identity_role;
 
+/* The tenants that it may serve: organizational units (OU) of the certificate's subject. */
+struct kvr_identity_tenants {
+    uint32_t count; /* 0: KVR_TENANT_DEFAULT alone */
+    char names[KVR_TENANTS_MAX][KVR_NAME_BYTES];
+};
+
 struct kvr_identity {
     char fleet[KVR_NAME_BYTES];
     kvr_identity_role role;
     char name[KVR_NAME_BYTES];
+    struct kvr_identity_tenants tenants;
 };
 
 const char *kvr_identity_role_name(kvr_identity_role role); /* "prefill" */
@@ -45,6 +54,13 @@ KVR_MUST_CHECK kvr_status kvr_identity_pattern_check(const char *pattern, struct
 KVR_MUST_CHECK kvr_status kvr_identity_parse(const char *pattern, const char *uri, size_t bytes,
                                              struct kvr_identity *ret_identity,
                                              struct kvr_error *error);
+/* One more tenant, of `bytes` bytes without a NUL. KVR_INVALID: it has not the form of a name, or
+ * there are too many. One that is there already stays one. */
+KVR_MUST_CHECK kvr_status kvr_identity_tenant_add(struct kvr_identity_tenants *tenants,
+                                                  const char *name, size_t bytes,
+                                                  struct kvr_error *error);
+bool kvr_identity_serves(const struct kvr_identity *identity, const char *tenant);
+/* The same program, whatever tenants its certificate has: a renewed one may have others. */
 bool kvr_identity_same(const struct kvr_identity *a, const struct kvr_identity *b);
 
 #endif

@@ -131,6 +131,10 @@ unsigned certificate_make(struct authority *authority, const char *name,
     if (shape->uri != NULL)
         CHECK(gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_URI, shape->uri,
                                                    (unsigned)strlen(shape->uri), GNUTLS_FSAN_SET));
+    for (size_t i = 0; i < CERTIFICATE_TENANTS_MAX && shape->tenants[i] != NULL; i++)
+        CHECK(gnutls_x509_crt_set_dn_by_oid(certificate, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME,
+                                            0, shape->tenants[i],
+                                            (unsigned)strlen(shape->tenants[i])));
     if (shape->loopback) {
         CHECK(gnutls_x509_crt_set_subject_alt_name(certificate, GNUTLS_SAN_DNSNAME, "localhost", 9,
                                                    GNUTLS_FSAN_APPEND));

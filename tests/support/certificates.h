@@ -16,10 +16,13 @@ struct authority {
     unsigned serial; /* of the last certificate */
 };
 
+#define CERTIFICATE_TENANTS_MAX 4
+
 /* What a certificate has; zeros: valid from an hour ago for a day, for both purposes. */
 struct certificate_shape {
-    const char *uri;   /* NULL: none */
-    long begins, ends; /* seconds from now */
+    const char *uri;                              /* NULL: none */
+    const char *tenants[CERTIFICATE_TENANTS_MAX]; /* of the subject, up to the first NULL */
+    long begins, ends;                            /* seconds from now */
     bool only_server, only_client;
     bool rsa;
     bool loopback; /* it also names localhost and 127.0.0.1, for clients that check the host */

@@ -110,6 +110,25 @@ static void revoked_certificate_does_not_start(void **state)
     refuses(&config, KVR_INVALID, "is revoked");
 }
 
+static void tenants_are_units_of_the_subject(void **state)
+{
+    struct kvr_tls_config config = certificates_config(*state, "d", "ca", NULL);
+    struct kvr_credentials *credentials;
+    const struct kvr_identity *own;
+    struct kvr_error error = {0};
+
+    certificate_make(&ca, "d",
+                     &(struct certificate_shape){.uri = URI, .tenants = {"red", "blue", "red"}});
+    assert_int_equal(kvr_credentials_open(&config, &credentials, &error), KVR_OK);
+    own = kvr_credentials_identity(credentials);
+    assert_int_equal(own->tenants.count, 2);
+    assert_true(kvr_identity_serves(own, "red") && kvr_identity_serves(own, "blue"));
+    assert_false(kvr_identity_serves(own, "default"));
+    kvr_credentials_close(credentials);
+    certificate_make(&ca, "d", &(struct certificate_shape){.uri = URI, .tenants = {"Team A"}});
+    refuses(&config, KVR_INVALID, "the organizational unit 'Team A', which names a tenant");
+}
+
 static kvr_credentials_news look_twice(struct kvr_credentials *credentials, struct kvr_error *error)
 {
     kvr_credentials_news news = kvr_credentials_look(credentials, error);
@@ -203,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bad_files_are_refused, begin, end),
         cmocka_unit_test_setup_teardown(revoked_certificate_does_not_start, begin, end),
+        cmocka_unit_test_setup_teardown(tenants_are_units_of_the_subject, begin, end),
         cmocka_unit_test_setup_teardown(renewal_takes_effect, begin, end),
         cmocka_unit_test_setup_teardown(own_revocation_does_not_hide_others, begin, end),
         cmocka_unit_test_setup_teardown(age_is_said_once, begin, end),

@@ -119,13 +119,43 @@ static void patterns(void **state)
         assert_int_equal(kvr_identity_pattern_check(bad[i], &error), KVR_INVALID);
 }
 
+static void tenants_are_bounded(void **state)
+{
+    static const char *const bad[] = {"", "a b", "-a", "Team\n", "a/b"};
+    struct kvr_identity identity = {.tenants.count = 0};
+    char name[KVR_NAME_BYTES];
+    struct kvr_error error;
+
+    (void)state;
+    assert_true(kvr_identity_serves(&identity, "default"));
+    assert_false(kvr_identity_serves(&identity, "red"));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(kvr_identity_tenant_add(&identity.tenants, bad[i], strlen(bad[i]), &error),
+                         KVR_INVALID);
+        assert_non_null(strstr(error.detail, "names a tenant: it must have 1 to 63"));
+    }
+    memset(name, 'x', sizeof(name));
+    assert_int_equal(kvr_identity_tenant_add(&identity.tenants, name, sizeof(name), &error),
+                     KVR_INVALID);
+    for (uint32_t i = 0; i < KVR_TENANTS_MAX; i++) {
+        snprintf(name, sizeof(name), "t%u", i);
+        assert_int_equal(kvr_identity_tenant_add(&identity.tenants, name, strlen(name), &error),
+                         KVR_OK);
+    }
+    assert_int_equal(kvr_identity_tenant_add(&identity.tenants, "t7", 2, &error), KVR_OK);
+    assert_int_equal(kvr_identity_tenant_add(&identity.tenants, "more", 4, &error), KVR_INVALID);
+    assert_non_null(strstr(error.detail, "more than 32 organizational units"));
+    assert_true(kvr_identity_serves(&identity, "t31"));
+    assert_false(kvr_identity_serves(&identity, "t"));
+    assert_false(kvr_identity_serves(&identity, "default")); /* it names others */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_ones),
-        cmocka_unit_test(spoilt_ones),
-        cmocka_unit_test(every_changed_byte),
-        cmocka_unit_test(patterns),
+        cmocka_unit_test(good_ones),           cmocka_unit_test(spoilt_ones),
+        cmocka_unit_test(every_changed_byte),  cmocka_unit_test(patterns),
+        cmocka_unit_test(tenants_are_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "base/plain_name.h"
 
 #define LABEL_CHARACTERS 63  /* of a DNS name */
 #define HOST_CHARACTERS  253 /* all its labels, with the dots between them */
@@ -48,16 +49,10 @@ static bool alphanumeric(char c)
 
 kvr_status certificate_name_check(const char *what, const char *name, struct kvr_error *error)
 {
-    size_t length = strlen(name), i = 0;
-
-    while (name[i] != '\0' && (alphanumeric(name[i]) || (i > 0 && strchr("._-", name[i]) != NULL)))
-        i++;
-    if (length > 0 && length < KVR_NAME_BYTES && i == length)
+    if (kvr_plain_name(name, strlen(name)))
         return KVR_OK;
     return kvr_error_set(error, KVR_INVALID, "certificates",
-                         "%s is '%.64s', but must have 1 to %d letters, digits, dots, hyphens and "
-                         "underscores, and begin with a letter or digit",
-                         what, name, KVR_NAME_BYTES - 1);
+                         "%s is '%.64s', but must have " KVR_PLAIN_NAME_FORM, what, name);
 }
 
 kvr_status certificate_subject_check(const char *name, struct kvr_error *error)
