@@ -193,19 +193,25 @@ void fetch_open(struct inbound *inbound, uint32_t engine, uint64_t handle,
 {
     struct fetch *fetch = fetch_find(inbound, engine, handle);
     struct kvr_error error;
+    uint32_t tenant;
 
     if (fetch != NULL && fetch->state != F_ENDED) {
         kvr_engines_refuse_open(&inbound->engines, engine, handle);
         return;
     }
     fetch = NULL;
-    if (kvr_engines_quota_check(&inbound->engines, engine, "--engine-fetches", &error) == KVR_OK &&
-        open_check(inbound, engine, handle, open, &error) == KVR_OK)
-        fetch = fetch_new(inbound, engine, handle, open, &error);
+    if (kvr_engines_quota_take(&inbound->engines, engine, open->tenant, "fetches", &tenant,
+                               &error) == KVR_OK) {
+        if (open_check(inbound, engine, handle, open, &error) == KVR_OK)
+            fetch = fetch_new(inbound, engine, handle, open, &error);
+        if (fetch == NULL)
+            kvr_engines_tenant_give(&inbound->engines, tenant);
+    }
     if (fetch == NULL) {
         refuse(inbound, engine, handle, open, error.status, error.detail);
         return;
     }
+    fetch->tenant = tenant;
     for (uint32_t i = 0; i < open->source_count; i++) {
         if (transfer_open(inbound, fetch, &open->sources[i], &error) != KVR_OK) {
             fetch_fail(inbound, fetch, error.status, error.detail);
@@ -416,6 +422,7 @@ void fetch_check_freed(struct inbound *inbound, struct fetch *fetch)
     kvr_page_tables_done(&fetch->pages, inbound->memory);
     layers_close(inbound, fetch);
     kvr_engines_set_release(&inbound->engines, engine, fetch->set);
+    kvr_engines_tenant_give(&inbound->engines, fetch->tenant);
     kvr_pool_release(&inbound->fetches, fetch->id);
     kvr_engines_unuse(&inbound->engines, engine);
 }

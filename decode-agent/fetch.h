@@ -44,8 +44,8 @@ struct fetch_result {
 struct fetch {
     uint64_t id, handle;
     enum fetch_state state;
-    uint64_t serial; /* larger for every later fetch */
-    uint32_t engine;
+    uint64_t serial;         /* larger for every later fetch */
+    uint32_t engine, tenant; /* tenant: its number in engines.tenants */
     bool engine_gone;
     bool held; /* its WANT goes out before the skips are known */
     char request[KVR_REQUEST_BYTES];

@@ -340,7 +340,8 @@ void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle
         kvr_ended_why(&inbound->ended, engine, handle, json, capacity);
         return;
     }
-    used = (size_t)snprintf(json, capacity, "{\"transfers\":[");
+    used = (size_t)snprintf(json, capacity, "{\"tenant\":\"%s\",\"transfers\":[",
+                            inbound->engines.tenants.list[fetch->tenant].name);
     for (uint32_t i = 0; i < fetch->transfer_count && used + 1200 < capacity; i++) {
         const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
 

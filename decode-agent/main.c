@@ -46,6 +46,12 @@ static const struct kvr_option own_options[] = {
      FIELD(COUNT, engines.fetches),
      .help = "Most fetches that one engine rank may have at once; more are refused as full. All "
              "engines together have 4096."},
+    {.name = "tenant-fetches",
+     .value = "TENANT=N",
+     .max = KVR_TENANTS_MAX,
+     FIELD(LIST, tenants.fetches),
+     .help = "Most fetches that one tenant may have at once; more are refused as full. Repeat it "
+             "for several tenants."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",
@@ -106,6 +112,7 @@ static void counters(uint64_t values[])
     values[KVR_COUNTER_DIGEST_MISMATCHES] = inbound.digest_mismatches;
     values[KVR_COUNTER_SKIPPED_BYTES] = inbound.skipped_bytes;
     values[KVR_COUNTER_QUOTA_REQUESTS] = inbound.engines.quota_refused;
+    values[KVR_COUNTER_TENANTS_REFUSED] = inbound.engines.tenants_refused;
     values[KVR_COUNTER_STALE_WRITES] = 0;
     for (uint32_t rail = 0; rail < KVR_RAILS_MAX; rail++)
         values[KVR_COUNTER_STALE_WRITES] += unexpected(rail, UNEXPECTED_IDLE_SLOT);

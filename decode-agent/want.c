@@ -105,6 +105,19 @@ static void wanted(struct inbound *inbound, struct fetch *fetch, struct transfer
     pages_send(inbound, transfer);
 }
 
+/* No source may pass off its own pages as a tenant's that it does not serve. */
+static kvr_status tenant_check(const struct inbound *inbound, const struct fetch *fetch,
+                               uint32_t peer, struct kvr_error *error)
+{
+    if (kvr_engines_peer_serves(&inbound->engines, peer, fetch->tenant))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_NOT_AUTHORIZED, "fetch",
+                         "the certificate of the source agent %s does not serve the tenant %s: "
+                         "issue it one that does",
+                         inbound->peers[peer].agent,
+                         inbound->engines.tenants.list[fetch->tenant].name);
+}
+
 void want_send(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
@@ -115,13 +128,16 @@ void want_send(struct inbound *inbound, struct transfer *transfer)
     kvr_status status;
 
     transfer->verification.mode = digest_wanted(inbound, fetch, transfer->link.peer);
-    if (kvr_region_set_hashed(fetch->set, transfer->verification.mode, &error) != KVR_OK) {
+    if (tenant_check(inbound, fetch, transfer->link.peer, &error) != KVR_OK ||
+        kvr_region_set_hashed(fetch->set, transfer->verification.mode, &error) != KVR_OK) {
         transfer_fail(inbound, transfer, error.status, error.detail);
         return;
     }
     status = kvr_engines_tell(&inbound->engines, fetch->engine, fetch->set, transfer->link.peer);
     if (status == KVR_OK) {
         memcpy(want->request, fetch->request, sizeof(want->request));
+        memcpy(want->tenant, inbound->engines.tenants.list[fetch->tenant].name,
+               sizeof(want->tenant));
         want->attempt = fetch->attempt;
         want->source_engine = transfer->source.engine;
         want->source_generation = transfer->source.generation;

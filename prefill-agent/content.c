@@ -84,15 +84,41 @@ static kvr_status tail_add(struct outbound *outbound, struct publish *publish,
     return KVR_OK;
 }
 
-static kvr_status pages_add(struct publish *publish, const struct kvr_req_pages *pages,
-                            struct kvr_error *error)
+/* What one page of the group holds, in all layers and parts of this rank. */
+static uint64_t page_bytes(const struct kvr_region_set *set, uint32_t group)
 {
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct kvr_region_layout *layout = &set->layouts[i];
+
+        if (layout->group == group)
+            bytes += (uint64_t)layout->layer_count * layout->part_count * kvr_page_bytes(layout);
+    }
+    return bytes;
+}
+
+/* A page counts once for each publish that names it, however many targets fetch it. */
+static kvr_status pages_add(struct outbound *outbound, struct publish *publish,
+                            const struct kvr_req_pages *pages, struct kvr_error *error)
+{
+    struct kvr_tenant *tenant = &outbound->engines.tenants.list[publish->tenant];
     struct kvr_page_table *table =
         kvr_page_tables_of(&publish->pages, pages->group, "source", error);
+    uint64_t bytes;
+    kvr_status status;
 
-    return table == NULL ? error->status
-                         : kvr_page_table_append(table, pages->page_first, pages->ids,
-                                                 pages->id_count, error);
+    if (table == NULL)
+        return error->status;
+    bytes = page_bytes(publish->set, pages->group) * pages->id_count;
+    KVR_TRY(kvr_tenant_take(tenant, &tenant->bytes, bytes, "bytes of published pages",
+                            "--tenant-bytes", error));
+    status = kvr_page_table_append(table, pages->page_first, pages->ids, pages->id_count, error);
+    if (status == KVR_OK)
+        publish->content.page_bytes += bytes;
+    else
+        kvr_tenant_give(&tenant->bytes, bytes);
+    return status;
 }
 
 kvr_status content_add(struct outbound *outbound, struct publish *publish,
@@ -102,7 +128,7 @@ kvr_status content_add(struct outbound *outbound, struct publish *publish,
         return kvr_error_set(error, KVR_INVALID, "publish", "the publish was ended before");
     switch (request->kind) {
     case KVR_REQ_SOURCE_PAGES:
-        return pages_add(publish, &request->pages, error);
+        return pages_add(outbound, publish, &request->pages, error);
     case KVR_REQ_WATCH:
         return watch_add(outbound, publish, &request->watch, error);
     case KVR_REQ_SOURCE_TAIL:
@@ -119,6 +145,8 @@ kvr_status content_add(struct outbound *outbound, struct publish *publish,
 
 void content_free(struct outbound *outbound, struct publish *publish)
 {
+    kvr_tenant_give(&outbound->engines.tenants.list[publish->tenant].bytes,
+                    publish->content.page_bytes);
     kvr_buddy_free(outbound->memory, publish->content.watches);
     kvr_buddy_free(outbound->memory, publish->content.tail);
 }

@@ -50,6 +50,19 @@ static const struct kvr_option own_options[] = {
      FIELD(COUNT, engines.publishes),
      .help = "Most publishes that one engine rank may have at once; more are refused as full. All "
              "engines together have 4096."},
+    {.name = "tenant-publishes",
+     .value = "TENANT=N",
+     .max = KVR_TENANTS_MAX,
+     FIELD(LIST, tenants.publishes),
+     .help = "Most publishes that one tenant may have at once; more are refused as full. Repeat it "
+             "for several tenants."},
+    {.name = "tenant-bytes",
+     .value = "TENANT=SIZE",
+     .max = KVR_TENANTS_MAX,
+     FIELD(LIST, tenants.bytes),
+     .help = "Most bytes of pages that the publishes of one tenant may hold at once; a publish "
+             "beyond it fails as full. Each publish counts its pages once, however many targets "
+             "fetch them."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",
@@ -130,6 +143,8 @@ static void counters(uint64_t values[])
     values[KVR_COUNTER_WANTS_REFUSED] = outbound.wants_refused;
     values[KVR_COUNTER_QUOTA_REQUESTS] = outbound.engines.quota_refused;
     values[KVR_COUNTER_WANTS_UNPROVEN] = outbound.wants_unproven;
+    values[KVR_COUNTER_WANTS_OTHERS] = outbound.wants_of_others;
+    values[KVR_COUNTER_TENANTS_REFUSED] = outbound.engines.tenants_refused;
 }
 
 int main(int argc, char **argv)

@@ -90,16 +90,17 @@ static struct publish *match_find(const struct outbound *outbound,
 
 /* One that the target may have. A guesser learns nothing: its WANT waits, as for a request that no
  * engine publishes, and takes as long to be looked at. */
-static struct publish *match_proven(struct outbound *outbound, struct source_transfer *transfer)
+static struct publish *match_allowed(struct outbound *outbound, struct source_transfer *transfer)
 {
     static const struct kvr_proof_key no_key;
     struct publish *publish = match_find(outbound, transfer);
-    bool proven =
-        access_proven(outbound, transfer, publish != NULL ? &publish->proof_key : &no_key);
+    bool allowed =
+        access_allowed(outbound, transfer, publish != NULL ? &publish->proof_key : &no_key,
+                       publish != NULL ? publish->tenant : KVR_TENANT_NONE);
 
-    if (publish != NULL && !proven)
+    if (publish != NULL && !allowed)
         access_refuse(outbound, transfer, publish);
-    return proven ? publish : NULL;
+    return allowed ? publish : NULL;
 }
 
 /* ---- publishes that have ended ----------------------------------------------------------------
@@ -129,10 +130,11 @@ static const struct past_publish *past_of(const struct outbound *outbound,
         KVR_MUTANT(ends_forgotten)
             ? NULL
             : past_find(&outbound->past, key_now(outbound, transfer), outbound->now);
-    bool proven = access_proven(outbound, transfer, ended != NULL ? &ended->proof_key : &no_key) ||
-                  KVR_MUTANT(ends_open);
+    bool allowed = access_allowed(outbound, transfer, ended != NULL ? &ended->proof_key : &no_key,
+                                  ended != NULL ? ended->tenant : KVR_TENANT_NONE) ||
+                   KVR_MUTANT(ends_open);
 
-    return proven && ended != NULL && wants(transfer, ended->request, ended->attempt, &ended->rank)
+    return allowed && ended != NULL && wants(transfer, ended->request, ended->attempt, &ended->rank)
                ? ended
                : NULL;
 }
@@ -145,7 +147,7 @@ void match_ended(struct outbound *outbound, const struct past_publish *ended)
     KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers)
         if (transfer->state == ST_PARKED &&
             wants(transfer, ended->request, ended->attempt, &ended->rank) &&
-            access_proven(outbound, transfer, &ended->proof_key))
+            access_allowed(outbound, transfer, &ended->proof_key, ended->tenant))
             past_fail(outbound, transfer, ended);
 }
 
@@ -212,6 +214,7 @@ static struct source_transfer *transfer_new(struct outbound *outbound, uint32_t 
     transfer->match.deadline = outbound->now + kvr_deadline_ms(want->deadline_ms) * KVR_MS;
     transfer->match.priority = want->priority;
     transfer->match.proof = want->proof;
+    transfer->match.tenant = access_tenant(outbound, peer, want->tenant);
     transfer->settle.fence_at = transfer->failover.ask_at = transfer->failover.no_rail_at =
         KVR_NEVER;
     transfer->state = ST_PARKED;
@@ -391,13 +394,13 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
     }
     if (target_check(outbound, transfer, want, &error) != KVR_OK ||
         generation_check(outbound, transfer, &error) != KVR_OK) {
-        publish = match_proven(outbound, transfer);
+        publish = match_allowed(outbound, transfer);
         if (publish != NULL)
             publish_refuse(outbound, publish, peer, &error);
         source_transfer_fail(outbound, transfer, error.status, error.detail);
         return;
     }
-    publish = match_proven(outbound, transfer);
+    publish = match_allowed(outbound, transfer);
     ended = publish == NULL ? past_of(outbound, transfer) : NULL;
     if (publish != NULL)
         transfer_match(outbound, transfer, publish);
@@ -447,7 +450,7 @@ void match_pages(struct outbound *outbound, struct source_transfer *transfer,
 static void match_parked_one(struct outbound *outbound, struct source_transfer *transfer,
                              struct publish *publish)
 {
-    if (access_proven(outbound, transfer, &publish->proof_key))
+    if (access_allowed(outbound, transfer, &publish->proof_key, publish->tenant))
         transfer_match(outbound, transfer, publish);
     else
         access_refuse(outbound, transfer, publish);
@@ -499,5 +502,5 @@ void match_tick(struct outbound *outbound, struct source_transfer *transfer)
     else if (outbound->now >= transfer->match.deadline)
         source_transfer_fail(outbound, transfer, KVR_NO_SOURCE,
                              "no engine published this request, attempt and generation, with the "
-                             "secret of this fetch, in time");
+                             "secret and the tenant of this fetch, in time");
 }

@@ -30,7 +30,8 @@ struct source_match {
     int32_t priority; /* of the target's fetch and of the publish together */
     kvr_ns deadline;  /* of a parked WANT; then of its fetch */
     struct kvr_proof proof;
-    uint64_t refused_by; /* the publish of another secret that it met last; 0: none */
+    uint32_t tenant;     /* its number in engines.tenants; KVR_TENANT_NONE: it is given nothing */
+    uint64_t refused_by; /* the publish that it met last and may not have; 0: none */
 };
 
 void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,

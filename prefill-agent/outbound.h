@@ -20,7 +20,7 @@
  *   lease.c            how long a publish waits for targets that have not come
  *   source_transfer.c  a transfer from its WANT to its end: the hub, and its states
  *   match.c            WANT, SKIP, PAGES: which publish a target wants
- *   access.c           whether a WANT proves the secret of its publish
+ *   access.c           whether a WANT is of the tenant of its publish, and proves its secret
  *   parked.c           room for WANTs that come before their publish
  *   past.c             publishes that have ended, for targets that come later
  *   consumer.c         the target ranks that have come for a publish
@@ -87,6 +87,7 @@ struct outbound {
     struct kvr_ended ended;
     struct past past;
     uint64_t leases_expired, wants_unproven;
+    uint64_t wants_of_others; /* of another tenant than the publish, or than the peer serves */
 };
 
 KVR_MUST_CHECK kvr_status outbound_init(struct outbound *outbound,

@@ -16,7 +16,7 @@
 struct past_publish {
     uint64_t key; /* match_key() of the next fields; 0: none */
     char request[KVR_REQUEST_BYTES];
-    uint32_t attempt;
+    uint32_t attempt, tenant;
     struct kvr_rank rank;
     struct kvr_proof_key proof_key; /* wiped when the end is forgotten */
     kvr_status status;

@@ -112,10 +112,12 @@ err_release:
 }
 
 /* For targets that come later. */
-static void remember(struct outbound *outbound, uint32_t engine, const char *request,
-                     uint32_t attempt, const struct kvr_proof_key *proof_key, kvr_status status)
+static void remember(struct outbound *outbound, uint32_t engine, uint32_t tenant,
+                     const char *request, uint32_t attempt, const struct kvr_proof_key *proof_key,
+                     kvr_status status)
 {
     struct past_publish ended = {.attempt = attempt,
+                                 .tenant = tenant,
                                  .rank = outbound->engines.local[engine].rank,
                                  .proof_key = *proof_key,
                                  .status = status,
@@ -171,21 +173,27 @@ void publish_open(struct outbound *outbound, uint32_t engine, uint64_t handle,
     struct kvr_proof_key proof_key = proof_key_of(outbound, engine, open);
     struct publish *publish = NULL;
     struct kvr_error error;
+    uint32_t tenant;
 
     if (publish_find(outbound, engine, handle) != NULL) {
         kvr_engines_refuse_open(&outbound->engines, engine, handle);
         return;
     }
-    if (kvr_engines_quota_check(&outbound->engines, engine, "--engine-publishes", &error) ==
-            KVR_OK &&
-        open_check(outbound, open, key, &error) == KVR_OK)
-        publish = publish_new(outbound, engine, handle, key, open->tokens, &error);
+    if (kvr_engines_quota_take(&outbound->engines, engine, open->tenant, "publishes", &tenant,
+                               &error) == KVR_OK) {
+        if (open_check(outbound, open, key, &error) == KVR_OK)
+            publish = publish_new(outbound, engine, handle, key, open->tokens, &error);
+        if (publish == NULL)
+            kvr_engines_tenant_give(&outbound->engines, tenant);
+    }
     if (publish == NULL) {
         refuse(outbound, engine, handle, error.status, error.detail);
         if (error.status != KVR_EXISTS) /* else one that has the name goes on */
-            remember(outbound, engine, open->request, open->attempt, &proof_key, error.status);
+            remember(outbound, engine, tenant, open->request, open->attempt, &proof_key,
+                     error.status);
         return;
     }
+    publish->tenant = tenant;
     publish->proof_key = proof_key;
     kvr_secret_wipe(&proof_key, sizeof(proof_key));
     memcpy(publish->request, open->request, sizeof(publish->request));
@@ -314,8 +322,9 @@ void publish_check_free(struct outbound *outbound, struct publish *publish)
     kvr_table_remove(&outbound->by_handle, kvr_handle_key(publish->engine, publish->handle));
     kvr_table_remove(&outbound->by_key, publish->key);
     if (!publish->engine_gone) /* it may attach again, and publish it again */
-        remember(outbound, engine, publish->request, publish->attempt, &publish->proof_key,
-                 publish->status);
+        remember(outbound, engine, publish->tenant, publish->request, publish->attempt,
+                 &publish->proof_key, publish->status);
+    kvr_engines_tenant_give(&outbound->engines, publish->tenant);
     kvr_page_tables_done(&publish->pages, outbound->memory);
     content_free(outbound, publish);
     kvr_engines_set_release(&outbound->engines, engine, publish->set);

@@ -24,7 +24,8 @@ struct publish_watch {
 struct publish_content {
     struct publish_watch *watches; /* grown in the given memory */
     uint32_t watch_count, watch_capacity;
-    uint64_t token_end; /* announced by watches so far */
+    uint64_t token_end;  /* announced by watches so far */
+    uint64_t page_bytes; /* of the pages given so far, as the tenant's quota counts them */
     uint8_t *tail;
     uint32_t tail_bytes;
     bool has_tail;
@@ -140,7 +141,7 @@ struct publish {
     uint64_t id, handle, key;
     struct kvr_proof_key proof_key; /* of its secret: what a WANT must know */
     enum publish_state state;
-    uint32_t engine;
+    uint32_t engine, tenant; /* tenant: its number in engines.tenants */
     bool engine_gone;
     char request[KVR_REQUEST_BYTES];
     uint32_t attempt;

@@ -39,7 +39,8 @@ void outbound_why(const struct outbound *outbound, uint32_t engine, uint64_t han
         kvr_ended_why(&outbound->ended, engine, handle, json, capacity);
         return;
     }
-    used = (size_t)snprintf(json, capacity, "{\"consumers\":%u,\"offers\":[",
+    used = (size_t)snprintf(json, capacity, "{\"tenant\":\"%s\",\"consumers\":%u,\"offers\":[",
+                            outbound->engines.tenants.list[publish->tenant].name,
                             publish->consumers.expected);
     for (uint32_t i = 0; i < publish->consumers.count && used + 1800 < capacity; i++) {
         const struct source_transfer *transfer =

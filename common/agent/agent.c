@@ -187,6 +187,7 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
     agent_insecure_say(agent->config);
     KVR_TRY(agent_checks(agent->config, error));
     KVR_TRY(agent_tls_open(agent, error));
+    KVR_TRY(agent_tenants_open(agent, error));
     KVR_TRY(agent_lifeline_open(agent, error));
     KVR_TRY(agent_run_dir_open(agent, error));
     if (agent->config->stamps[0] != '\0')
@@ -194,6 +195,7 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
     KVR_TRY(memory_open(agent, error));
     KVR_TRY(reporter_open(agent, error));
     KVR_TRY(agent_rails_open(agent, error));
+    agent->machine.engines->tenants = agent->tenants; /* the machine is ready */
     KVR_TRY(agent_peers_open(agent, error));
     KVR_TRY(agent_engines_open(agent, error));
     if (agent->config->port_file[0] != '\0')
@@ -228,6 +230,7 @@ static struct kvr_ports ports_of(struct kvr_agent *agent)
         .region_register = agent_region_register,
         .region_stage = agent_region_stage,
         .engine_done = agent_engine_done,
+        .peer_tenants = agent_peer_tenants,
         .rails = agent_rails_now,
         .random = random_bits,
     };

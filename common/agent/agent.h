@@ -21,11 +21,19 @@ struct kvr_engines_config {
     uint64_t publishes, fetches; /* that one may have at once; each agent has one of them */
 };
 
+/* What the options say about tenants. */
+struct kvr_tenants_config {
+    struct kvr_option_list list;                               /* NAME[=OWNER[+OWNER…]] */
+    struct kvr_option_list publishes, fetches, bytes, weights; /* TENANT=VALUE */
+};
+#define KVR_TENANT_WEIGHT_MAX 100
+
 /* The values of the options. */
 struct kvr_agent_config {
     char name[KVR_NAME_BYTES];
     char engine_socket[108]; /* "" = name.sock in the run folder */
     struct kvr_engines_config engines;
+    struct kvr_tenants_config tenants;
     char run_dir[512];                     /* "" = found at start */
     char lifeline[512];                    /* "" = ends by a signal only */
     char listen[KVR_OPTION_ITEM_BYTES];    /* prefill-agent only; "" = does not listen */

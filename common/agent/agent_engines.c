@@ -44,6 +44,26 @@ static kvr_status engine_up(struct kvr_agent *agent, uint32_t engine,
     return status;
 }
 
+static uint32_t on_tenants(void *self, int socket, const struct kvr_engine_peer *peer)
+{
+    struct kvr_agent *agent = self;
+
+    return kvr_tenant_access_of(&agent->tenant_access, agent->tenants.count, socket, peer);
+}
+
+static kvr_status tenants_check(const struct kvr_agent *agent, uint32_t engine,
+                                struct kvr_error *error)
+{
+    const struct kvr_engine_peer *peer = kvr_engine_port_peer(agent->port, engine);
+
+    if (peer->tenants != 0)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_NOT_AUTHORIZED, "tenant",
+                         "process %d of user %u, group %u may act for no tenant: no --tenant of "
+                         "this agent names its user or one of its groups, and none is for all",
+                         (int)peer->pid, (unsigned)peer->user, (unsigned)peer->group);
+}
+
 static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
                         const struct kvr_req_attach *attach, struct kvr_error *error)
 {
@@ -53,7 +73,10 @@ static kvr_status on_up(void *self, kvr_ns now, uint32_t engine,
     (void)now;
     if (agent->draining)
         return kvr_error_set(error, KVR_DRAINING, "agent", "this agent is shutting down");
+    KVR_TRY(tenants_check(agent, engine, error));
     KVR_TRY(engine_up(agent, engine, attach, error));
+    agent->machine.engines->local[engine].tenants =
+        kvr_engine_port_peer(agent->port, engine)->tenants;
     agent->engines[engine] = (struct agent_engine){
         .serial = ++agent->serial_next, .doorbell = -1, .lent = agent->engines[engine].lent};
     if (agent->machine.page_command != NULL) {
@@ -151,6 +174,7 @@ kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
                                          .without_secret = agent->config->tls.insecure,
                                          .address = agent->address,
                                          .access = &access,
+                                         .tenants = on_tenants,
                                          .stranger = on_stranger,
                                          .up = on_up,
                                          .region = agent_region_add,

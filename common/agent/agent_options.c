@@ -29,6 +29,14 @@ static const struct kvr_option rows[] = {
         .help = "A group: its members may attach too. With one, and without --engine-user, the "
                 "socket belongs to that group (mode 0660), of which this agent's user must be a "
                 "member."),
+    ROW("agent", "tenant", LIST, tenants.list, .value = "NAME[=OWNER[+OWNER]]",
+        .max = KVR_TENANTS_MAX,
+        .help = "A tenant that engines here may act for; fetches meet only publishes of their "
+                "tenant. OWNER is user:NAME or group:NAME: the engines that may, this agent's own "
+                "user and root only where it names them; without it every engine may. Repeat it "
+                "for several; a request that names none is of the first that its engine may act "
+                "for. The agent's certificate and the peer's must serve it. Without it there is "
+                "one tenant, default."),
     ROW("agent", "engine-memory", SIZE, engines.memory, .fallback = "0",
         .help = "Most memory that one engine rank may register, as kvrail_memory_create or the "
                 "GPU gave it to its regions; more is refused as full. 0: any."),

@@ -10,6 +10,7 @@
 #include "agent/agent_helpers.h"
 #include "agent/doorbell.h"
 #include "agent/engine/engine_port.h"
+#include "agent/engine/tenant_access.h"
 #include "agent/peer/peer.h"
 #include "agent/report/reporter.h"
 #include "filter/filter_client.h"
@@ -107,6 +108,8 @@ struct kvr_agent {
     struct kvr_engine_port *port;
     struct kvr_peers *peers;
     struct kvr_credentials *credentials; /* NULL: no TLS */
+    struct kvr_tenants tenants;          /* as configured; from then on the machine has them */
+    struct kvr_tenant_access tenant_access;
     struct kvr_reporter *reporter;
     struct {
         uint64_t said; /* writes that no transfer expects, which the log has */
@@ -246,6 +249,14 @@ uint32_t agent_tls_roles(const struct kvr_agent *agent); /* of certificates of p
 void agent_tls_second(struct kvr_agent *agent);          /* once a second */
 void agent_tls_hang_up(struct kvr_agent *agent);         /* SIGHUP */
 void agent_tls_refused(struct kvr_agent *agent, kvr_tls_refusal refusal);
+/* agent_tenants.c */
+/* Reads the options, and compares them with the certificate. */
+kvr_status agent_tenants_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_tenants_renewed(struct kvr_agent *agent); /* our certificate is another one */
+uint32_t agent_peer_tenants(void *self, uint32_t peer);
+/* Sets the quotas and weights of tenants that are there. */
+kvr_status agent_tenants_quotas(const struct kvr_tenants_config *config,
+                                struct kvr_tenants *tenants, struct kvr_error *error);
 /* agent_peers.c */
 kvr_status agent_peers_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_send(void *self, uint32_t peer, const struct kvr_message *message);

@@ -69,6 +69,7 @@ static void take(struct kvr_agent *agent, kvr_credentials_news news, const struc
     agent->counters[KVR_COUNTER_TLS_EXPIRY] = (uint64_t)kvr_credentials_expiry(agent->credentials);
     kvr_log_info("certificates are read anew: this agent's ends at %s",
                  kvr_clock_rfc3339_seconds(kvr_credentials_expiry(agent->credentials), text));
+    agent_tenants_renewed(agent);
     kvr_peers_judge(agent->peers);
 }
 

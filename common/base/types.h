@@ -99,6 +99,14 @@ static inline uint32_t kvr_page_tokens(const struct kvr_region_layout *layout)
     return layout->page_tokens > 0 ? layout->page_tokens : KVR_PAGE_ENDLESS;
 }
 
+/* Of one layer and part. */
+static inline uint64_t kvr_page_bytes(const struct kvr_region_layout *layout)
+{
+    uint64_t tokens = layout->page_tokens > 0 ? layout->page_tokens : 1;
+
+    return tokens * layout->head_count * layout->head_bytes;
+}
+
 /* Neighbouring physical pages: ids page_first … page_first + page_count - 1, in logical order. */
 struct kvr_page_run {
     uint32_t page_first, page_count;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/plain_name.h"
+
 kvrail_status client_fail(struct kvrail *client, kvr_status status, const char *format, ...)
 {
     va_list arguments;
@@ -156,6 +158,25 @@ static bool take_request_id(struct kvrail *client, char *to, const char *request
     return true;
 }
 
+static bool take_tenant(struct kvrail *client, char *to, const char *tenant, uint32_t reserved)
+{
+    if (reserved != 0) {
+        client_fail(client, KVR_INVALID,
+                    "`reserved` of the options is %u: set it to 0, and name the tenant in `tenant`",
+                    reserved);
+        return false;
+    }
+    if (tenant == NULL)
+        return true;
+    if (!kvr_plain_name(tenant, strnlen(tenant, KVR_NAME_BYTES))) {
+        client_fail(client, KVR_INVALID,
+                    "the tenant is '%.64s', but must have " KVR_PLAIN_NAME_FORM, tenant);
+        return false;
+    }
+    memcpy(to, tenant, strlen(tenant) + 1);
+    return true;
+}
+
 /* ---- source ---------------------------------------------------------------------------------- */
 
 kvrail_status kvrail_source_open(struct kvrail *connection,
@@ -171,7 +192,8 @@ kvrail_status kvrail_source_open(struct kvrail *connection,
         return status;
     if (CLIENT_COPY(&own, options, source_options, &error) != KVR_OK)
         return client_fail_as(connection, &error);
-    if (!take_request_id(connection, request.source_open.request, own.request))
+    if (!take_request_id(connection, request.source_open.request, own.request) ||
+        !take_tenant(connection, request.source_open.tenant, own.tenant, own.reserved))
         return KVRAIL_INVALID;
     status = client_secret_take(connection, own.secret, CLIENT_SOURCE, &request.source_open.secret);
     if (status != KVRAIL_OK)
@@ -181,7 +203,6 @@ kvrail_status kvrail_source_open(struct kvrail *connection,
     request.source_open.consumers = own.consumers;
     request.source_open.lease_ms = own.lease_ms;
     request.source_open.priority = own.priority;
-    request.source_open.tenant = own.tenant;
     return open_handle(connection, &request, CLIENT_SOURCE, own.tokens, 0, ret_handle);
 }
 
@@ -394,7 +415,8 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
         status = take_sources(connection, &own, sources);
     if (status != KVRAIL_OK)
         return status;
-    if (!take_request_id(connection, request.target_open.request, own.request))
+    if (!take_request_id(connection, request.target_open.request, own.request) ||
+        !take_tenant(connection, request.target_open.tenant, own.tenant, own.reserved))
         return KVRAIL_INVALID;
     status = client_secret_take(connection, own.secret, CLIENT_TARGET, &request.target_open.secret);
     if (status != KVRAIL_OK)
@@ -405,7 +427,6 @@ kvrail_status kvrail_target_open(struct kvrail *connection,
     request.target_open.skip_tokens = own.skip_tokens;
     request.target_open.deadline_ms = own.deadline_ms;
     request.target_open.priority = own.priority;
-    request.target_open.tenant = own.tenant;
     request.target_open.sources = sources;
     request.target_open.source_count = own.source_count;
     return open_handle(connection, &request, CLIENT_TARGET, own.tokens, own.skip_tokens,

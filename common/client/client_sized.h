@@ -13,9 +13,9 @@
     X(identity, generation, 80, generation)                                                        \
     X(allocation, bytes, 16, bytes)                                                                \
     X(region, head_bytes, 232, memory_of)                                                          \
-    X(source_options, tenant, 40, secret)                                                          \
+    X(source_options, reserved, 40, tenant)                                                        \
     X(source_address, generation, 48, generation)                                                  \
-    X(target_options, sources, 64, secret)                                                         \
+    X(target_options, sources, 64, tenant)                                                         \
     X(event, detail, 400, detail)
 
 /* The size in the first release: no program has a smaller one. */

@@ -343,12 +343,13 @@ struct kvrail_source_options {
     /* 0 normal, below 0 background; the fetch's priority is added. Transfers of one agent go by the
      * deadline of the fetch first, then by this sum; among equals each has its turn. */
     int32_t priority;
-    uint32_t tenant; /* for later: no agent reads it */
+    uint32_t reserved; /* 0 */
     /* Of this request: KVRAIL_SECRET_BYTES - 1 hexadecimal digits in lower case, drawn at random.
      * Only a target that names the same one is given the pages. NULL: the library draws one, and
      * kvrail_source_secret returns it. Where several source ranks hold parts of one request, draw
      * one and give it to all of them. */
     const char *secret;
+    const char *tenant; /* only its fetches get the pages; NULL: the first of this engine's */
 };
 
 /* Draws the secret of a request: 256 bits of the kernel's random numbers. Any thread. */
@@ -467,7 +468,7 @@ struct kvrail_target_options {
     uint64_t skip_tokens;  /* [0, skip_tokens) is here; if that is all, the source is freed */
     uint32_t deadline_ms;  /* from now, an hour at most; 0: the agent's default */
     int32_t priority;      /* the publish's is added: kvrail_source_options */
-    uint32_t tenant;       /* for later: no agent reads it */
+    uint32_t reserved;     /* 0 */
     uint32_t source_count; /* 1 … KVRAIL_SOURCES_MAX */
     /* Every source rank that could hold bytes for this rank, on any number of agents; or all ranks
      * of the engine, if every target rank names all. Where several ranks of one engine hold the
@@ -477,6 +478,7 @@ struct kvrail_target_options {
      * runs with --insecure. With another secret the fetch waits as for a request that no engine has
      * published, and fails at its deadline: the source engine gets TARGET_REFUSED at once. */
     const char *secret;
+    const char *tenant; /* likewise; another than the publish's is as another secret */
 };
 
 /* Asks for the KV of a request. It may come before or after the source's publish. Pages are written

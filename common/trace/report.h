@@ -55,6 +55,9 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_ENGINES_LOST, "engines_lost", "Engines that ended without saying so.")           \
     X(KVR_COUNTER_LEASES_EXPIRED, "leases_expired", "Publishes with a lease that ended unused.")   \
     X(KVR_COUNTER_WANTS_UNPROVEN, "wants_unproven", "WANTs without the secret of the request.")    \
+    X(KVR_COUNTER_WANTS_OTHERS, "wants_of_other_tenants", "WANTs of another tenant.")              \
+    X(KVR_COUNTER_TENANTS_REFUSED, "tenants_refused",                                              \
+      "Opens for a tenant that is not the engine's.")                                              \
     X(KVR_COUNTER_DIGEST_MISMATCHES, "digest_mismatches", "Transfers with bytes that differed.")   \
     X(KVR_COUNTER_SKIPPED_BYTES, "skipped_bytes", "Bytes not moved: the target had the prefix.")   \
     X(KVR_COUNTER_GPU_BYTES, "gpu_taken_bytes", "Memory of GPUs taken for the agent itself.")      \

@@ -120,8 +120,8 @@ struct kvr_req_source_open {
     uint32_t consumers; /* target ranks that will want it; 0: as many as the first WANT implies */
     uint32_t lease_ms;  /* how long to hold unclaimed; 0: the agent's default */
     int32_t priority;
-    uint32_t tenant;
-    struct kvr_secret secret; /* what a target must know too; or none */
+    char tenant[KVR_NAME_BYTES]; /* a plain name; "": the first that the engine may act for */
+    struct kvr_secret secret;    /* what a target must know too; or none */
 };
 
 struct kvr_req_pages { /* SOURCE_PAGES and TARGET_PAGES: appends, in logical order */
@@ -168,7 +168,7 @@ struct kvr_req_target_open {
         skip_tokens; /* already here; tokens == skip_tokens: a full hit, frees the source only */
     uint32_t deadline_ms; /* 0: the agent's default */
     int32_t priority;
-    uint32_t tenant;
+    char tenant[KVR_NAME_BYTES]; /* as in SOURCE_OPEN */
     const struct kvr_source_address *sources;
     uint32_t source_count;
     kvr_digest_mode digest;   /* what is hashed at least; either agent may ask for more */

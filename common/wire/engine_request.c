@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/plain_name.h"
 #include "base/text.h"
 #include "wire/engine_codec.h"
 #include "wire/geometry.h"
@@ -18,12 +19,12 @@ static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_REGION_EXTENTS + 1,
 #define REGION_FIELDS(X)                                                                           \
     X(memory) X(device) X(fd_offset) X(memory_of) X(dmabuf) X(dmabuf_offset) X(order)
 #define EXTENTS_FIELDS(X)     X(region) X(first) X(total)
-#define SOURCE_OPEN_FIELDS(X) X(attempt) X(tokens) X(consumers) X(lease_ms) X(priority) X(tenant)
+#define SOURCE_OPEN_FIELDS(X) X(attempt) X(tokens) X(consumers) X(lease_ms) X(priority)
 #define PAGES_FIELDS(X)       X(group) X(page_first)
 #define SKIP_FIELDS(X)        X(group) X(skip_tokens)
 #define WATCH_FIELDS(X)       X(word) X(token_first) X(token_end)
 #define TARGET_OPEN_FIELDS(X)                                                                      \
-    X(attempt) X(tokens) X(skip_tokens) X(deadline_ms) X(priority) X(tenant) X(digest)
+    X(attempt) X(tokens) X(skip_tokens) X(deadline_ms) X(priority) X(digest)
 #define SOURCE_FIELDS(X) X(generation) X(tp) X(pp)
 
 /* ---- encode --------------------------------------------------------------------------------- */
@@ -99,6 +100,7 @@ static void encode_source_open(const struct kvr_req_source_open *in, PB(SourceOp
     kvrail__engine__source_open__init(out);
     SOURCE_OPEN_FIELDS(KVR_PROTO_COPY)
     out->request = kvr_proto_text(in->request);
+    out->tenant = kvr_proto_text(in->tenant);
     out->secret = encode_secret(&in->secret);
 }
 
@@ -117,6 +119,7 @@ static void encode_target_open(const struct kvr_req_target_open *in, struct enco
     kvrail__engine__target_open__init(out);
     TARGET_OPEN_FIELDS(KVR_PROTO_COPY)
     out->request = kvr_proto_text(in->request);
+    out->tenant = kvr_proto_text(in->tenant);
     out->secret = encode_secret(&in->secret);
     out->n_sources = in->source_count;
     out->sources = room->source_pointers;
@@ -174,7 +177,8 @@ static bool encodable(const struct kvr_request *request)
     case KVR_REQ_REGION_ADD:
         return request->region.layout.part_count <= KVR_PARTS_MAX && VALID(request->region.name);
     case KVR_REQ_SOURCE_OPEN:
-        return VALID(request->source_open.request);
+        return VALID(request->source_open.request) &&
+               kvr_plain_name_or_none(request->source_open.tenant);
     case KVR_REQ_SOURCE_PAGES:
     case KVR_REQ_TARGET_PAGES:
         return request->pages.id_count <= KVR_PAGES_PER_PACKET;
@@ -182,7 +186,9 @@ static bool encodable(const struct kvr_request *request)
         return request->tail.byte_count <= KVR_TAIL_BYTES_MAX - 1024;
     case KVR_REQ_TARGET_OPEN:
         return request->target_open.source_count <= KVR_SOURCES_MAX &&
-               VALID(request->target_open.request) && sources_encodable(&request->target_open);
+               VALID(request->target_open.request) &&
+               kvr_plain_name_or_none(request->target_open.tenant) &&
+               sources_encodable(&request->target_open);
     case KVR_REQ_REGION_EXTENTS:
         return request->extents.count <= KVR_PACKET_FDS_MAX;
     case KVR_REQ_TARGET_SKIP:
@@ -347,6 +353,13 @@ static kvr_status take_request(const char *from, char to[KVR_REQUEST_BYTES],
     return KVR_OK;
 }
 
+static kvr_status take_tenant(const char *from, char to[KVR_NAME_BYTES], struct kvr_error *error)
+{
+    if (!take_text(from, to, KVR_NAME_BYTES) || !kvr_plain_name_or_none(to))
+        return kvr_engine_malformed(error, "the tenant must have " KVR_PLAIN_NAME_FORM);
+    return KVR_OK;
+}
+
 static kvr_status take_secret(const ProtobufCBinaryData *from, struct kvr_secret *to,
                               struct kvr_error *error)
 {
@@ -362,6 +375,7 @@ static kvr_status decode_source_open(const PB(SourceOpen) * in, struct kvr_req_s
 {
     SOURCE_OPEN_FIELDS(KVR_PROTO_COPY)
     KVR_TRY(take_secret(&in->secret, &out->secret, error));
+    KVR_TRY(take_tenant(in->tenant, out->tenant, error));
     return take_request(in->request, out->request, error);
 }
 
@@ -414,6 +428,7 @@ static kvr_status decode_target_open(struct kvr_engine_decoder *decoder, const P
         return kvr_engine_malformed(error, "digest is neither off, sample nor full");
     TARGET_OPEN_FIELDS(KVR_PROTO_COPY)
     KVR_TRY(take_secret(&in->secret, &out->secret, error));
+    KVR_TRY(take_tenant(in->tenant, out->tenant, error));
     if (in->n_sources > KVR_SOURCES_MAX)
         return kvr_engine_malformed(error, "more than 64 sources");
     sources = kvr_engine_take(decoder, in->n_sources * sizeof(*sources));

@@ -58,7 +58,7 @@
  * cannot be understood any more. 2: rail groups, siblings and skips in WANT, PLANs that give
  * nothing, staging memory. 3: targets that move pages of devices themselves. 4: ROOM, a share of
  * staging memory is a ring. 5: SKIP, and states with one page a request. 6: SENDER. 7: the tag in
- * GRANT, the proof in WANT. */
+ * GRANT, the proof and the tenant in WANT. */
 #define KVR_PROTOCOL_MIN 7
 #define KVR_PROTOCOL_MAX 7
 
@@ -177,6 +177,7 @@ struct kvr_msg_want {
     bool direct_copy;
     bool skips_follow;      /* SKIP brings them: the source plans nothing before it */
     struct kvr_proof proof; /* of the request's secret, for this session and transfer; or none */
+    char tenant[KVR_NAME_BYTES]; /* a plain name; "": KVR_TENANT_DEFAULT */
 };
 
 struct kvr_msg_skip { /* as those of WANT, and in their place */

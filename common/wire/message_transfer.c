@@ -1,6 +1,8 @@
 /* Coding of the messages about one transfer. */
 #include "wire/message_parts.h"
 
+#include "base/plain_name.h"
+
 #define WANT_FIELDS(X)                                                                             \
     X(attempt)                                                                                     \
     X(source_generation)                                                                           \
@@ -40,12 +42,13 @@
 static kvr_status put_want(struct kvr_arena *arena, const struct kvr_msg_want *in,
                            Kvrail__Control__Want *out)
 {
-    if (!kvr_text_valid(in->request, sizeof(in->request)) ||
+    if (!kvr_text_valid(in->request, sizeof(in->request)) || !kvr_plain_name_or_none(in->tenant) ||
         in->group_skip_count > KVR_GROUPS_MAX || in->sibling_count > KVR_SOURCES_MAX)
         return KVR_INVALID;
     kvrail__control__want__init(out);
     WANT_FIELDS(KVR_PROTO_COPY)
     out->request = kvr_proto_text(in->request);
+    out->tenant = kvr_proto_text(in->tenant);
     out->source_engine = kvr_proto_bytes(in->source_engine.bytes, sizeof(in->source_engine.bytes));
     out->digest = in->digest;
     out->group_skips = (uint64_t *)(uintptr_t)in->group_skips;
@@ -61,6 +64,10 @@ static kvr_status get_want(const struct kvr_get *get, const Kvrail__Control__Wan
                            struct kvr_msg_want *out)
 {
     KVR_TRY(kvr_get_name(get, "request", in->request, sizeof(out->request), out->request));
+    KVR_TRY(kvr_get_name(get, "tenant", in->tenant, sizeof(out->tenant), out->tenant));
+    if (!kvr_plain_name_or_none(out->tenant))
+        return kvr_get_malformed(get, "tenant is \"%s\": it must have " KVR_PLAIN_NAME_FORM,
+                                 out->tenant);
     if (in->source_engine.len != sizeof(out->source_engine.bytes))
         return kvr_get_malformed(get, "source_engine is %zu bytes long: it must be 16",
                                  in->source_engine.len);

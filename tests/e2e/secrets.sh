@@ -29,7 +29,7 @@ steal() {
 }
 # The reasons that a fetch of an unpublished request gets.
 late='its deadline passed before its source published any of it'
-never='no engine published this request, attempt and generation, with the secret of this fetch, in time'
+never='no engine published this request, attempt and generation, with the secret and the tenant of this fetch, in time'
 gone='engine_lost, the source engine ended'
 
 published() {

@@ -60,6 +60,7 @@ class FakeConnection:
         self.handles = 0
         self.deadlines: list[int] = []  # of the fetches, in milliseconds
         self.secrets: list[str | None] = []  # of publishes and fetches, as they were opened
+        self.tenants: list[str | None] = []  # the same
         self.lost = self.closed = False
 
     def _call(self, *call: Any) -> None:
@@ -76,8 +77,9 @@ class FakeConnection:
         self.handles += 1
         return self.handles
 
-    def source_open(self, request, tokens, *, attempt, lease_ms, secret):
+    def source_open(self, request, tokens, *, attempt, lease_ms, secret, tenant):
         self.secrets.append(secret)
+        self.tenants.append(tenant)
         return self._open("source_open", request, tokens, attempt, lease_ms)
 
     def source_pages(self, source, group, ids):
@@ -92,8 +94,11 @@ class FakeConnection:
     def source_end(self, source):
         self._call("source_end", source)
 
-    def target_open(self, request, tokens, sources, *, attempt, skip_tokens, deadline_ms, secret):
+    def target_open(
+        self, request, tokens, sources, *, attempt, skip_tokens, deadline_ms, secret, tenant
+    ):
         self.secrets.append(secret)
+        self.tenants.append(tenant)
         self.deadlines.append(deadline_ms)
         return self._open("target_open", request, tokens, tuple(sources), attempt, skip_tokens)
 

@@ -25,12 +25,12 @@ class Options(unittest.TestCase):
     def test_values(self) -> None:
         settings = settings_of(
             "kv_producer",
-            {"hold_s": 60, "lease_s": 1.5, "park_s": 0, "name": "a", "model": "m"}
+            {"hold_s": 60, "lease_s": 1.5, "park_s": 0, "name": "a", "model": "m", "tenant": "t-1"}
             | {"agent_wait_s": 7, "kv_recompute_threshold": 64},
         )
         limits = settings.limits
         self.assertEqual((limits.hold, limits.lease_ms, limits.park), (60.0, 1500, 0.0))
-        self.assertEqual((settings.name, settings.model), ("a", "m"))
+        self.assertEqual((settings.name, settings.model, settings.tenant), ("a", "m", "t-1"))
         self.assertEqual((settings.agent_wait, settings.threshold), (7.0, 64))
         self.assertEqual(settings_of("kv_producer", {"socket": "/p"}).limits.hold, 60)
 

@@ -59,6 +59,7 @@ class Engine:
         backoff: int = 0,
         threshold: int = 0,
         pages: str = "",
+        tenant: str = "",
         final_after_step: bool = False,
     ) -> None:
         self.warnings: list[str] = []
@@ -69,6 +70,7 @@ class Engine:
             threshold=threshold,
             backoff=backoff,
             pages=pages,
+            tenant=tenant,
             final_after_step=final_after_step,
             warn=self.warnings.append,
         )
@@ -193,6 +195,28 @@ class Prefill(unittest.TestCase):
         self.assertTrue(all(len(secret) == 64 for secret in secrets))
         self.assertEqual(len(self.engine.warnings), 1)
         self.assertNotIn("short", self.engine.warnings[0])
+
+    def test_the_tenant_is_the_requests_or_the_engines(self) -> None:
+        """It publishes with that of the dict. A name that cannot be used is no reason to publish for
+        another tenant."""
+        for own, router, wanted in (
+            ("", {}, None),
+            ("red", {}, "red"),
+            ("red", {"tenant": "blue-2"}, "blue-2"),
+        ):
+            engine = Engine(tenant=own)
+            params = prefill(engine, asked={**REMOTE_DECODE, "kvrail": router})[2]
+            engine.step()
+            self.assertEqual(params["kvrail"].get("tenant"), wanted)
+            self.assertEqual(engine.connection.tenants, [wanted])
+        for name in ("", "a b", "x" * 64, 5, None, "-a"):
+            engine = Engine(tenant="red")
+            asked = {**REMOTE_DECODE, "kvrail": {"tenant": name}}
+            self.assertEqual(prefill(engine, asked=asked)[1:], (False, None))
+            engine.step()
+            self.assertEqual(engine.connection.calls, [])
+            self.assertEqual(len(engine.warnings), 1)
+            self.assertIn("is not handed off: kv_transfer_params: tenant", engine.warnings[0])
 
     def test_no_record_shows_its_secret(self) -> None:
         """Records and commands are printed where something is wrong with them."""
@@ -417,6 +441,20 @@ class Decode(unittest.TestCase):
         self.end("DONE", token_end=40)
         self.engine.scheduler.allocated(self.request, self.blocks, 0)
         self.assertEqual(self.finish(), (False, None))
+
+    def test_the_fetch_is_of_the_publishs_tenant(self) -> None:
+        for handed, own, wanted in (
+            ("blue", "", "blue"),
+            ("blue", "red", "blue"),
+            ("", "red", "red"),
+            ("", "", None),
+        ):
+            self.setUp()
+            self.engine = Engine(tenant=own)
+            if handed:
+                self.request.kv_transfer_params["kvrail"]["tenant"] = handed
+            self.load()
+            self.assertEqual(self.engine.connection.tenants, [wanted])
 
     def test_after_the_local_prefix(self) -> None:
         self.load()
@@ -735,6 +773,10 @@ class HandOffs(unittest.TestCase):
             ("secret", "0" * 63),
             ("secret", "0" * 65),
             ("secret", "G" * 64),
+            ("tenant", ""),
+            ("tenant", None),
+            ("tenant", "a b"),
+            ("tenant", "x" * 64),
             ("pages", 5),
             ("pages", "x" * 1025),
             ("sources", [["a", 1, 2]]),

@@ -85,6 +85,14 @@ static void port_region_stage(void *self, const struct kvr_region_set *set, uint
 }
 
 /* The slot that has rested longest is drawn, and the first tag. */
+uint32_t machine_peer_tenants = KVR_TENANTS_ALL;
+
+static uint32_t port_peer_tenants(void *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+    return machine_peer_tenants;
+}
+
 static uint64_t port_random(void *self)
 {
     (void)self;
@@ -101,6 +109,7 @@ const struct kvr_ports machine_ports = {
     .region_register = port_region_register,
     .region_stage = port_region_stage,
     .engine_done = port_engine_done,
+    .peer_tenants = port_peer_tenants,
     .rails = port_rails,
     .random = port_random,
 };

@@ -28,6 +28,7 @@ struct machine_log {
 };
 extern struct machine_log machine_log;
 extern const struct kvr_ports machine_ports;
+extern uint32_t machine_peer_tenants; /* that the certificates of peers serve, a bit each */
 
 void machine_log_clear(void);
 /* Memory for the machine's tables; one at a time. */

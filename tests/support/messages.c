@@ -184,10 +184,20 @@ static void regions(struct kvr_rng *rng, uint32_t percent, struct messages_memor
     ret_regions->revocation_words = u64(rng);
 }
 
+/* Or none. */
+static void tenant(struct kvr_rng *rng, char name[KVR_NAME_BYTES])
+{
+    uint64_t bytes = kvr_rng_below(rng, KVR_NAME_BYTES);
+
+    for (uint64_t i = 0; i < bytes; i++)
+        name[i] = "az09AZ._-"[kvr_rng_below(rng, i > 0 ? 9 : 6)];
+}
+
 static void want(struct kvr_rng *rng, uint32_t percent, struct messages_memory *memory,
                  struct kvr_msg_want *ret_want)
 {
     text(rng, ret_want->request, sizeof(ret_want->request));
+    tenant(rng, ret_want->tenant);
     ret_want->attempt = u32(rng);
     uuid(rng, &ret_want->source_engine);
     ret_want->source_generation = u64(rng);

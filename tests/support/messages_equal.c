@@ -77,7 +77,7 @@ static bool same_regions(const struct kvr_msg_regions *a, const struct kvr_msg_r
 
 static bool same_want(const struct kvr_msg_want *a, const struct kvr_msg_want *b)
 {
-    return SAME_TEXT(request) && SAME(attempt) &&
+    return SAME_TEXT(request) && SAME_TEXT(tenant) && SAME(attempt) &&
            kvr_uuid_equal(&a->source_engine, &b->source_engine) && SAME(source_generation) &&
            SAME(source_tp) && SAME(source_pp) && same_rank(&a->target, &b->target) &&
            SAME(tokens) && SAME(skip_tokens) && SAME(deadline_ms) && SAME(priority) &&

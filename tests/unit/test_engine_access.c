@@ -68,9 +68,9 @@ static void strangers_are_refused(void **state)
 {
     struct kvr_engine_access none = access_of(NULL, NULL), user = access_of("12345", NULL),
                              group = access_of(NULL, "12345");
-    struct kvr_engine_peer own = {geteuid(), getegid(), 1}, root = {0, 0, 1},
-                           stranger = {STRANGER, 54321, 1}, member = {54321, STRANGER, 1},
-                           unknown = {kvr_overflow_user(), 54321, 1};
+    struct kvr_engine_peer own = {geteuid(), getegid(), 1, 0}, root = {0, 0, 1, 0},
+                           stranger = {STRANGER, 54321, 1, 0}, member = {54321, STRANGER, 1, 0},
+                           unknown = {kvr_overflow_user(), 54321, 1, 0};
     struct kvr_error error;
     int ends[2];
 

@@ -122,7 +122,7 @@ static void request_opens_round_trip(void **state)
     struct kvr_request in = {.kind = KVR_REQ_SOURCE_OPEN, .handle = UINT64_MAX}, out;
 
     (void)state;
-    in.source_open = (struct kvr_req_source_open){"req", 1, 2, 3, 4, -5, 6, {{7, 8}}};
+    in.source_open = (struct kvr_req_source_open){"req", 1, 2, 3, 4, -5, "blue", {{7, 8}}};
     assert_int_equal(round_trip(&in, &out), KVR_OK);
     assert_memory_equal(&in, &out, sizeof(in));
 
@@ -132,12 +132,13 @@ static void request_opens_round_trip(void **state)
     memset(sources[63].agent, 'h', sizeof(sources[63].agent) - 1);
     sources[63].tp = 63;
     in.target_open = (struct kvr_req_target_open){
-        "req", 1, 2, 3, 4, -5, 6, sources, KVR_SOURCES_MAX, KVR_DIGEST_FULL, {{9}}};
+        "req", 1, 2, 3, 4, -5, "red-1", sources, KVR_SOURCES_MAX, KVR_DIGEST_FULL, {{9}}};
     assert_int_equal(round_trip(&in, &out), KVR_OK);
     assert_int_equal(out.target_open.digest, KVR_DIGEST_FULL);
     assert_int_equal(out.target_open.source_count, KVR_SOURCES_MAX);
     assert_memory_equal(out.target_open.sources, sources, sizeof(sources));
     assert_int_equal(out.target_open.priority, -5);
+    assert_string_equal(out.target_open.tenant, "red-1");
     assert_memory_equal(&out.target_open.secret, &in.target_open.secret, KVR_SECRET_BYTES);
     kvr_engine_decoder_wipe(decoder);
     assert_true(out.target_open.sources[63].tp == 0); /* it was in the decoder's memory */
@@ -380,7 +381,7 @@ static void every_cut_and_flip_is_survived(void **state)
 
     (void)state;
     in.target_open =
-        (struct kvr_req_target_open){"req", 1, 2, 3, 4, -5, 6, sources, 2, KVR_DIGEST_OFF, {{9}}};
+        (struct kvr_req_target_open){"req", 1, 2, 3, 4, -5, "t", sources, 2, KVR_DIGEST_OFF, {{9}}};
     assert_int_equal(kvr_request_encode(&in, packet, sizeof(packet), &bytes), KVR_OK);
     assert_true(bytes < sizeof(copy));
     for (size_t cut = 0; cut < bytes; cut++)

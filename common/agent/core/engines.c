@@ -13,6 +13,7 @@ void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,
     engines->memory = memory;
     engines->ports = ports;
     engines->target = target;
+    kvr_tenants_init(&engines->tenants);
 }
 
 static bool same_rank(const struct kvr_rank *a, const struct kvr_rank *b)
@@ -70,6 +71,7 @@ kvr_status kvr_engines_up(struct kvr_engines *engines, uint32_t index,
     engine->compat = attach->compat;
     memcpy(engine->name, attach->name, sizeof(engine->name));
     engine->page = page;
+    engine->tenants = KVR_TENANTS_ALL;
     return KVR_OK;
 }
 
@@ -118,17 +120,54 @@ static void set_replace(struct kvr_engines *engines, struct kvr_engine *engine,
         release_dropped(engines, engine);
 }
 
-kvr_status kvr_engines_quota_check(struct kvr_engines *engines, uint32_t index, const char *option,
-                                   struct kvr_error *error)
+static kvr_status engine_quota_check(struct kvr_engines *engines, uint32_t index, const char *what,
+                                     struct kvr_error *error)
 {
     if (engines->quota == 0 || engines->local[index].users < engines->quota)
         return KVR_OK;
     engines->quota_refused++;
     return kvr_error_set(error, KVR_FULL, "engine",
                          "this engine has %" PRIu32
-                         " requests that have not ended, as many as %s of this agent lets it: wait "
-                         "for one, or raise that",
-                         engines->local[index].users, option);
+                         " requests that have not ended, as many as --engine-%s of this agent lets "
+                         "it: wait for one, or raise that",
+                         engines->local[index].users, what);
+}
+
+kvr_status kvr_engines_quota_take(struct kvr_engines *engines, uint32_t index, const char *tenant,
+                                  const char *what, uint32_t *ret_tenant, struct kvr_error *error)
+{
+    struct kvr_tenant *chosen;
+    char option[32], things[64];
+    uint32_t number;
+    kvr_status status = kvr_tenants_choose(&engines->tenants, engines->local[index].tenants, tenant,
+                                           &number, error);
+
+    *ret_tenant = KVR_TENANT_NONE;
+    if (status != KVR_OK) {
+        engines->tenants_refused++;
+        return status;
+    }
+    *ret_tenant = number;
+    KVR_TRY(engine_quota_check(engines, index, what, error));
+    chosen = &engines->tenants.list[number];
+    snprintf(option, sizeof(option), "--tenant-%s", what);
+    snprintf(things, sizeof(things), "%s that have not ended", what);
+    return kvr_tenant_take(chosen, &chosen->requests, 1, things, option, error);
+}
+
+void kvr_engines_tenant_give(struct kvr_engines *engines, uint32_t tenant)
+{
+    kvr_tenant_give(&engines->tenants.list[tenant].requests, 1);
+}
+
+bool kvr_engines_peer_serves(const struct kvr_engines *engines, uint32_t peer, uint32_t tenant)
+{
+    const struct kvr_ports *ports = engines->ports;
+
+    if (tenant == KVR_TENANT_NONE)
+        return false;
+    return ports->peer_tenants == NULL ||
+           (ports->peer_tenants(ports->self, peer) >> tenant & 1) != 0;
 }
 
 void kvr_engines_refuse_open(struct kvr_engines *engines, uint32_t index, uint64_t handle)

@@ -7,6 +7,7 @@
 
 #include "agent/core/ports.h"
 #include "agent/core/region_set.h"
+#include "agent/core/tenants.h"
 #include "base/buddy.h"
 #include "base/mutant.h"
 
@@ -23,7 +24,8 @@ struct kvr_engine {
         uint32_t number;
     } * dropped; /* regions of older sets, released when only the present is alive */
     uint32_t dropped_count, dropped_capacity;
-    uint32_t users; /* publishes or fetches that have not ended */
+    uint32_t users;   /* publishes or fetches that have not ended */
+    uint32_t tenants; /* that it may act for, a bit each */
     uint64_t version;
     uint64_t told[KVR_PEERS_MAX]; /* version of the set that each peer was sent; 0: none */
     uint64_t words;               /* number of its revocation words, once it was offered; 0: none */
@@ -59,6 +61,8 @@ struct kvr_engines {
     bool target;            /* peers get the keys of our regions */
     uint32_t quota;         /* publishes or fetches of one engine; 0: any number */
     uint64_t quota_refused; /* opens beyond it */
+    struct kvr_tenants tenants;
+    uint64_t tenants_refused; /* opens for a tenant that the engine may not act for */
 };
 
 void kvr_engines_init(struct kvr_engines *engines, struct kvr_buddy *memory,
@@ -81,10 +85,16 @@ KVR_MUST_CHECK kvr_status kvr_engines_region_drop(struct kvr_engines *engines, u
 /* The engine has ended. The caller ends its users; then ports.engine_done is called. */
 void kvr_engines_down(struct kvr_engines *engines, uint32_t index);
 
-/* Whether the engine may have one more publish or fetch. KVR_FULL with a sentence that names the
- * option. */
-KVR_MUST_CHECK kvr_status kvr_engines_quota_check(struct kvr_engines *engines, uint32_t index,
-                                                  const char *option, struct kvr_error *error);
+/* Whether the engine may have one more publish or fetch, of the tenant with this name. *ret_tenant
+ * is its number then (else KVR_TENANT_NONE). With KVR_OK it counts as one of the tenant's, until
+ * kvr_engines_tenant_give. KVR_NOT_AUTHORIZED; KVR_FULL with a sentence that names the option,
+ * which ends with `what`: "publishes" or "fetches". */
+KVR_MUST_CHECK kvr_status kvr_engines_quota_take(struct kvr_engines *engines, uint32_t index,
+                                                 const char *tenant, const char *what,
+                                                 uint32_t *ret_tenant, struct kvr_error *error);
+void kvr_engines_tenant_give(struct kvr_engines *engines, uint32_t tenant);
+/* The peer's certificate serves the tenant; or there are no certificates. */
+bool kvr_engines_peer_serves(const struct kvr_engines *engines, uint32_t peer, uint32_t tenant);
 
 /* A publish or fetch begins and ends. */
 static inline void kvr_engines_use(struct kvr_engines *engines, uint32_t index)

@@ -38,6 +38,9 @@ struct kvr_ports {
     void (*region_stage)(void *self, const struct kvr_region_set *set, uint64_t id);
     /* Nothing refers to this engine any more: its shared page may go, its index be used again. */
     void (*engine_done)(void *self, uint32_t engine);
+    /* The tenants of ours that this peer's certificate serves, a bit each. NULL: all, because there
+     * are no certificates. */
+    uint32_t (*peer_tenants)(void *self, uint32_t peer);
     /* The rails of ours that peers may write to, with their epochs now; returns how many. */
     uint32_t (*rails)(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
     /* The source's; NULL: our rails copy by themselves, all of them. The engine's own words, one

@@ -63,6 +63,15 @@ static bool is_member(const struct kvr_engine_access *access, int socket, gid_t 
     return false;
 }
 
+bool kvr_engine_access_names(const struct kvr_engine_access *access, int socket,
+                             const struct kvr_engine_peer *peer)
+{
+    for (uint32_t i = 0; i < access->user_count; i++)
+        if (access->users[i] == peer->user)
+            return true;
+    return is_member(access, socket, peer->group);
+}
+
 kvr_status kvr_engine_access_check(const struct kvr_engine_access *access, int socket,
                                    const struct kvr_engine_peer *peer, struct kvr_error *error)
 {
@@ -72,12 +81,7 @@ kvr_status kvr_engine_access_check(const struct kvr_engine_access *access, int s
                              "user namespace (it shows as %u, as all such users do): run both in "
                              "one user namespace",
                              (unsigned)peer->user);
-    if (peer->user == geteuid() || peer->user == 0)
-        return KVR_OK;
-    for (uint32_t i = 0; i < access->user_count; i++)
-        if (access->users[i] == peer->user)
-            return KVR_OK;
-    if (is_member(access, socket, peer->group))
+    if (peer->user == geteuid() || peer->user == 0 || kvr_engine_access_names(access, socket, peer))
         return KVR_OK;
     return kvr_error_set(error, KVR_REFUSED, WHERE,
                          "process %d of user %u, group %u may not attach: this agent serves user "

@@ -21,7 +21,8 @@ struct kvr_engine_access {
 struct kvr_engine_peer {
     uid_t user;
     gid_t group;
-    pid_t pid; /* 0: in another pid namespace */
+    pid_t pid;        /* 0: in another pid namespace */
+    uint32_t tenants; /* that it may act for, a bit each */
 };
 
 /* Names or numbers. KVR_INVALID: there is no such user or group; the sentence has the option. */
@@ -35,6 +36,10 @@ KVR_MUST_CHECK kvr_status kvr_engine_access_read(const struct kvr_option_list *u
 KVR_MUST_CHECK kvr_status kvr_engine_access_check(const struct kvr_engine_access *access,
                                                   int socket, const struct kvr_engine_peer *peer,
                                                   struct kvr_error *error);
+
+/* One of its users or groups is the process's. */
+bool kvr_engine_access_names(const struct kvr_engine_access *access, int socket,
+                             const struct kvr_engine_peer *peer);
 
 /* What the socket's file lets connect: with one group that group, else every user, because only the
  * check above can tell them apart; without options its own user. *ret_group is -1 where the file

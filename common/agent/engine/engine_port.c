@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/core/tenants.h"
 #include "agent/engine/engine_link.h"
 #include "base/pidfd.h"
 
@@ -60,6 +61,9 @@ static kvr_status take_engine(struct kvr_engine_port *port, int socket, struct k
             port->handler.stranger(port->handler.self, error->detail);
         return status;
     }
+    peer.tenants = port->handler.tenants != NULL
+                       ? port->handler.tenants(port->handler.self, socket, &peer)
+                       : KVR_TENANTS_ALL;
     if (port->free_count == 0) {
         status = say_full(port, error);
     } else {

@@ -42,6 +42,8 @@ struct kvr_engine_handler {
     bool without_secret; /* says so to every engine: a request needs no secret */
     const char *address; /* goes to every engine: where targets dial us; stays yours; NULL: none */
     const struct kvr_engine_access *access; /* copied; NULL: processes of our user and of root */
+    /* Those that a process may act for, a bit each: kvr_engine_port_peer has it. NULL: all. */
+    uint32_t (*tenants)(void *self, int socket, const struct kvr_engine_peer *peer);
     /* May be NULL: a process that may not attach was refused with this sentence; for the log. */
     void (*stranger)(void *self, const char *detail);
     /* Not KVR_OK: the engine gets the sentence and is closed; no down, no release. */

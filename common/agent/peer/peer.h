@@ -114,4 +114,7 @@ struct kvr_peer_info {
 /* false: no such index. */
 bool kvr_peers_info(const struct kvr_peers *peers, uint32_t peer, struct kvr_peer_info *ret_info);
 
+/* What the certificate of the peer's connection says, or said last; NULL: none was shown. */
+const struct kvr_identity *kvr_peers_identity(const struct kvr_peers *peers, uint32_t peer);
+
 #endif

@@ -19,6 +19,18 @@ bool kvr_peers_info(const struct kvr_peers *peers, uint32_t index, struct kvr_pe
     return true;
 }
 
+const struct kvr_identity *kvr_peers_identity(const struct kvr_peers *peers, uint32_t index)
+{
+    const struct kvr_peer *peer = &peers->table[index];
+    const struct kvr_identity *now = NULL;
+
+    if (index >= peers->used || !peer->live)
+        return NULL;
+    if (peer->channel_up)
+        now = kvr_channel_peer(peer->channel); /* it may be newer than the session */
+    return now != NULL || !peer->proven ? now : &peer->identity;
+}
+
 void kvr_peer_prove(struct kvr_peer *peer)
 {
     const struct kvr_identity *identity = kvr_channel_peer(peer->channel);

@@ -230,8 +230,9 @@ class kvrail_source_options(ctypes.Structure):
         ("consumers", c_uint32),
         ("lease_ms", c_uint32),
         ("priority", c_int32),
-        ("tenant", c_uint32),
+        ("reserved", c_uint32),
         ("secret", c_char_p),
+        ("tenant", c_char_p),
     ]
 
 
@@ -256,10 +257,11 @@ class kvrail_target_options(ctypes.Structure):
         ("skip_tokens", c_uint64),
         ("deadline_ms", c_uint32),
         ("priority", c_int32),
-        ("tenant", c_uint32),
+        ("reserved", c_uint32),
         ("source_count", c_uint32),
         ("sources", ctypes.POINTER(kvrail_source_address)),
         ("secret", c_char_p),
+        ("tenant", c_char_p),
     ]
 
 

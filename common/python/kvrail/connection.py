@@ -168,8 +168,8 @@ class Connection(Closing):
         consumers: int = 0,
         lease_ms: int = 0,
         priority: int = 0,
-        tenant: int = 0,
         secret: str | None = None,
+        tenant: str | None = None,
     ) -> int:
         """Announces a request that this rank computes, and returns its handle. Without `secret` one
         is drawn: source_secret returns it."""
@@ -177,6 +177,7 @@ class Connection(Closing):
             size=ctypes.sizeof(_abi.kvrail_source_options),
             request=encoded(request, "a request id"),
             secret=_secret(secret),
+            tenant=None if tenant is None else encoded(tenant, "a tenant"),
         )
         fill(
             options,
@@ -185,7 +186,6 @@ class Connection(Closing):
             consumers=consumers,
             lease_ms=lease_ms,
             priority=priority,
-            tenant=tenant,
         )
         return self._opened(self._library.kvrail_source_open, options)
 
@@ -281,9 +281,9 @@ class Connection(Closing):
         skip_tokens: int = 0,
         deadline_ms: int = 0,
         priority: int = 0,
-        tenant: int = 0,
         digest: Digest = Digest.DEFAULT,
         secret: str | None = None,
+        tenant: str | None = None,
     ) -> int:
         """Asks for the KV of a request, and returns its handle. `secret` is that of its publish; only
         an agent with --insecure takes a fetch without one."""
@@ -296,6 +296,7 @@ class Connection(Closing):
             digest=digest,
             sources=own,
             secret=_secret(secret),
+            tenant=None if tenant is None else encoded(tenant, "a tenant"),
         )
         fill(
             options,
@@ -304,7 +305,6 @@ class Connection(Closing):
             skip_tokens=skip_tokens,
             deadline_ms=deadline_ms,
             priority=priority,
-            tenant=tenant,
             source_count=len(sources),
         )
         return self._opened(self._library.kvrail_target_open, options)

@@ -2,6 +2,7 @@
 #include "tools/sim/sim_world.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define TICK_NS (100 * KVR_MS)
@@ -408,6 +409,7 @@ static void machine_init(struct sim_agent *agent)
     }
     assert(status == KVR_OK);
     (void)status;
+    sim_tenants(rng, &agent->machine.engines->tenants);
     agent->used_at_start = agent->buddy.used_bytes;
 }
 
@@ -503,6 +505,15 @@ void sim_agent_check_empty(struct sim_agent *agent)
     if (!agent->source && agent->inbound->free_count != agent->inbound->options.slot_count)
         sim_fail(world, -1, "agent %u has %u of %u slots back", agent->number,
                  agent->inbound->free_count, agent->inbound->options.slot_count);
+    for (uint32_t i = 0; i < agent->machine.engines->tenants.count; i++) {
+        const struct kvr_tenant *tenant = &agent->machine.engines->tenants.list[i];
+
+        if (tenant->requests.used != 0 || tenant->bytes.used != 0)
+            sim_fail(world, -1,
+                     "agent %u counts %" PRIu64 " requests and %" PRIu64
+                     " bytes of tenant %s, which has none",
+                     agent->number, tenant->requests.used, tenant->bytes.used, tenant->name);
+    }
     if (agent->source && agent->outbound->parked != 0)
         sim_fail(world, -1, "agent %u counts %u parked offers of none", agent->number,
                  agent->outbound->parked);

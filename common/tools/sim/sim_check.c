@@ -106,6 +106,10 @@ static void page_lands(struct sim_engine *engine, const struct kvr_sim_access *a
                  place->page, engine->number);
         return;
     }
+    if (fetch->foreign) {
+        sim_fail(world, request, "bytes of a tenant's publish land in another tenant's fetch");
+        return;
+    }
     if (is_skipped(engine, fetch, place->layer, owner.logical)) {
         sim_fail(world, request, "a write lands on logical page %u, which is skipped",
                  owner.logical);
@@ -363,7 +367,8 @@ void sim_check_end(struct sim_fetch *fetch, uint64_t token_end)
     int request = (int)fetch->request->number;
 
     if (fetch->unproven)
-        sim_fail(world, request, "done, but a WANT of it did not prove the secret");
+        sim_fail(world, request,
+                 "done, but a WANT of it did not prove the secret, or named another tenant");
     if (token_end != (published < fetch->tokens ? published : fetch->tokens))
         sim_fail(world, request, "done with %" PRIu64 " tokens instead of %" PRIu64, token_end,
                  published);

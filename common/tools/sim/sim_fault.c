@@ -74,13 +74,14 @@ kvr_ns sim_soon(struct sim_world *world)
  * numbers of its own, so that a seed without it is the world that it was before. */
 void sim_fault_begin(struct sim_world *world)
 {
-    struct kvr_rng words;
+    struct kvr_rng last;
 
     if (kvr_rng_percent(&world->rng, 25))
         return;
-    kvr_rng_init(&words, ~world->seed);
-    if (kvr_rng_percent(&words, 25))
-        world->faults |= 1u << SIM_WORDS & world->allowed;
+    kvr_rng_init(&last, ~world->seed);
+    for (uint32_t i = SIM_WORDS; i < SIM_FAULT_COUNT; i++)
+        if (kvr_rng_percent(&last, 25))
+            world->faults |= 1u << i & world->allowed;
     for (uint32_t i = 0; i < SIM_WORDS; i++)
         if (kvr_rng_percent(&world->rng, i == SIM_GROUP_LOST ? 40 : 25))
             world->faults |= 1u << i & world->allowed;

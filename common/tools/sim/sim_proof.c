@@ -1,4 +1,5 @@
-/* Secrets of requests, and WANTs that do not prove them: what no target may gain by such a one. */
+/* Secrets and tenants of requests, and WANTs that do not prove the one or name another of the
+ * other: what no target may gain by such a one. */
 #include "tools/sim/sim_world.h"
 
 #include <string.h>
@@ -13,6 +14,25 @@ void sim_secret(const struct sim_request *request, struct kvr_secret *ret_secret
     for (size_t i = 0; i < sizeof(ret_secret->bytes); i += sizeof(word)) {
         word = kvr_mix64(word + i);
         memcpy(ret_secret->bytes + i, &word, sizeof(word));
+    }
+}
+
+static const char *const tenants[] = {"red", "blue"};
+
+const char *sim_tenant(const struct sim_request *request, bool foreign)
+{
+    return tenants[(request->number + foreign) % 2];
+}
+
+void sim_tenants(struct kvr_rng *rng, struct kvr_tenants *ret_tenants)
+{
+    struct kvr_error error;
+
+    kvr_tenants_init(ret_tenants);
+    ret_tenants->count = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        (void)!kvr_tenants_add(ret_tenants, tenants[i], &error);
+        ret_tenants->list[i].weight = (uint32_t)kvr_rng_between(rng, 1, 4);
     }
 }
 
@@ -63,14 +83,17 @@ struct sim_fetch *sim_proof_spoil(struct sim_agent *agent, uint32_t peer,
     struct sim_fetch *fetch;
     uint32_t index;
 
-    if (message->kind != KVR_MSG_WANT || !sim_has(world, SIM_PROOF) ||
-        world->unproven_count == SIM_UNPROVEN || !kvr_rng_percent(&world->rng, 20) ||
+    if (message->kind != KVR_MSG_WANT || world->unproven_count == SIM_UNPROVEN ||
+        (!sim_has(world, SIM_PROOF) && !sim_has(world, SIM_TENANT)) ||
         !kvr_table_find(&agent->inbound->by_nonce, message->transfer, &index))
         return NULL;
     transfer = kvr_pool_at(&agent->inbound->transfers, index, NULL);
     fetch = fetch_of_transfer(agent, transfer);
-    if (fetch != NULL)
-        spoil(agent, peer, transfer, &message->want);
+    if (fetch == NULL || fetch->foreign)
+        return fetch;
+    if (!sim_has(world, SIM_PROOF) || !kvr_rng_percent(&world->rng, 20))
+        return NULL;
+    spoil(agent, peer, transfer, &message->want);
     return fetch;
 }
 
@@ -82,7 +105,7 @@ void sim_proof_spoiled(struct sim_fetch *fetch, uint64_t transfer)
     fetch->unproven = true;
     for (uint32_t i = 0; i < fetch->source_count; i++)
         fetch->publishes[i]->disturbed = true;
-    sim_injected(world, SIM_PROOF);
+    sim_injected(world, fetch->foreign ? SIM_TENANT : SIM_PROOF);
 }
 
 /* The reasons that an honest WANT gets too, of a request that no engine has published. */
@@ -108,9 +131,9 @@ void sim_proof_check_answer(struct sim_agent *agent, const struct kvr_message *m
     if (!unproven || message->kind == KVR_MSG_UNKNOWN || message->kind == KVR_MSG_QUIET)
         return;
     if (message->kind != KVR_MSG_FAIL && message->kind != KVR_MSG_CANCEL)
-        sim_fail(world, -1, "a target that has not proved the secret is sent %s",
+        sim_fail(world, -1, "a target without the secret or the tenant is sent %s",
                  kvr_message_name(message->kind));
     else if (!says_nothing(&message->reason))
-        sim_fail(world, -1, "a target that has not proved the secret learns that its request %s",
+        sim_fail(world, -1, "a target without the secret or the tenant learns that its request %s",
                  kvr_status_name(message->reason.status));
 }

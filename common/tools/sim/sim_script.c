@@ -1,5 +1,6 @@
 /* What engines ask, in which order and when. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,6 +133,7 @@ static void publish_open_ask(struct sim_publish *publish)
            sizeof(request.source_open.request));
     request.source_open.attempt = 1;
     sim_secret(publish->request, &request.source_open.secret);
+    snprintf(request.source_open.tenant, KVR_NAME_BYTES, "%s", sim_tenant(publish->request, false));
     request.source_open.tokens = publish->tokens;
     request.source_open.consumers = publish->consumers;
     if (kvr_rng_percent(&world->rng, 30))
@@ -340,6 +342,10 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     memcpy(request.target_open.request, fetch->request->name, sizeof(request.target_open.request));
     request.target_open.attempt = 1;
     sim_secret(fetch->request, &request.target_open.secret);
+    fetch->foreign = sim_has(world, SIM_TENANT) && world->unproven_count < SIM_UNPROVEN / 2 &&
+                     kvr_rng_percent(&world->rng, 20);
+    snprintf(request.target_open.tenant, KVR_NAME_BYTES, "%s",
+             sim_tenant(fetch->request, fetch->foreign));
     request.target_open.tokens = fetch->tokens;
     request.target_open.skip_tokens = fetch->skip;
     request.target_open.sources = sources;

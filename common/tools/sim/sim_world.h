@@ -17,7 +17,7 @@
  *   sim_reporter.c  what agents report, numbered, kept and sent again
  *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
- *   sim_proof.c    secrets of requests, and WANTs that do not prove them
+ *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
  *   sim_order.c    what an operator asks of requests that wait for their targets
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
@@ -112,7 +112,8 @@
     X(SIM_STRANGER, "stranger", true, "a program that is no peer forges arrivals")                 \
     X(SIM_PROOF, "proof", false, "a WANT proves no secret, or is replayed")                        \
     X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")                \
-    X(SIM_WORDS, "words", true, "a source engine writes over its revocation words: others go on")
+    X(SIM_WORDS, "words", true, "a source engine writes over its revocation words: others go on")  \
+    X(SIM_TENANT, "tenant", false, "a target engine fetches for another tenant than its request's")
 
 typedef enum sim_fault {
 #define X(symbol, name, mendable, text) symbol,
@@ -278,7 +279,8 @@ struct sim_fetch {
     uint32_t source_count;
     bool after;    /* opened when the fetch before it of the same rank has failed */
     bool twice;    /* its rank fetches it twice: the last fetch may be refused, no other rank */
-    bool unproven; /* one of its WANTs did not prove the secret */
+    bool foreign;  /* it names another tenant than its request's */
+    bool unproven; /* one of its WANTs did not prove the secret, or was foreign */
     bool corrupt;  /* a landed byte is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen;
     bool watched; /* landed word `word` counts its layers, from landed_base on */
@@ -367,7 +369,8 @@ struct sim_world {
     bool failover;      /* one group carries on for another */
     kvr_ns apart_until; /* before that no agent can dial */
     uint32_t sessions_lost;
-    uint64_t unproven[SIM_UNPROVEN]; /* transfers with a WANT that did not prove the secret */
+    uint64_t unproven[SIM_UNPROVEN]; /* transfers with a WANT that did not prove the secret, or was
+                                        foreign */
     uint32_t unproven_count;
     uint32_t late_promille; /* of the control channel's packets */
     struct sim_reporter *reporters;
@@ -405,6 +408,10 @@ void sim_fail(struct sim_world *world, int request, const char *format, ...)
 
 /* sim_proof.c */
 void sim_secret(const struct sim_request *request, struct kvr_secret *ret_secret);
+/* The tenant of the request, or the other one. */
+const char *sim_tenant(const struct sim_request *request, bool foreign);
+/* Of every agent, with weights by chance. */
+void sim_tenants(struct kvr_rng *rng, struct kvr_tenants *ret_tenants);
 /* A WANT on its way out may lose its proof: then this is its fetch, else NULL. If it was sent,
  * sim_proof_spoiled() follows. */
 struct sim_fetch *sim_proof_spoil(struct sim_agent *agent, uint32_t peer,

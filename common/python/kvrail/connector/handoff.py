@@ -10,12 +10,13 @@ that one work unchanged, and one more, "kvrail", with all that this connector re
     tokens    that the source offers, from token 0 on
     engine    the source engine's id, 32 hexadecimal digits
     sources   a list of [agent, generation, tp, pp], one for each source rank
+    tenant    for whom it is published, and so fetched; absent: the first of either engine's agent
     held      for each KV group the first token of which the source has the KV; absent: 0
     pages     how bytes lie inside a page, where regions do not tell; absent: empty
 
 The dict comes back through a client or a router, so nothing in it is believed: `parse` checks every
 field. Who has the dict may fetch the request: it belongs into no log, and no answer of a decode engine
-carries it. A request to a prefill engine may name a secret of the router's own.
+carries it. A request to a prefill engine may name a secret of the router's own, and a tenant.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["HandOff", "HandOffError", "SourceAddress", "build", "parse", "request_id", "secret_of"]
+__all__ = ["HandOff", "HandOffError", "SourceAddress", "build", "parse", "request_id", "secret_of", "tenant_of"]
 
 VERSION = 2  # 1 had no secret
 REQUEST_BYTES_MAX = 127  # KVRAIL_REQUEST_BYTES without the NUL
@@ -62,6 +63,7 @@ class HandOff:
     held: tuple[int, ...] = ()
     pages: str = ""
     secret: str = field(default="", repr=False)
+    tenant: str = ""
 
 
 def request_id(name: str) -> str:
@@ -102,6 +104,7 @@ def build(
             "tokens": handoff.tokens,
             "engine": first.engine,
             "sources": [[s.agent, s.generation, s.tp, s.pp] for s in handoff.sources],
+            **({"tenant": handoff.tenant} if handoff.tenant else {}),
             **({"held": list(handoff.held)} if any(handoff.held) else {}),
             **({"pages": handoff.pages} if handoff.pages else {}),
         },
@@ -143,6 +146,24 @@ def secret_of(params: dict[str, Any]) -> str:
     if isinstance(ours, dict) and "secret" in ours:
         return _secret(ours["secret"])
     return secrets.token_hex(32)
+
+
+def _tenant(value: Any) -> str:
+    """As the agents' --tenant takes it."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value):
+        raise HandOffError(
+            "kv_transfer_params: tenant must have 1 to 63 letters, digits, dots, hyphens and "
+            f"underscores, and begin with a letter or digit, not {value!r:.80}"
+        )
+    return value
+
+
+def tenant_of(params: dict[str, Any], own: str) -> str:
+    """That of a request to a prefill engine: the router's, or the engine's own. "": none."""
+    ours = params.get("kvrail")
+    if isinstance(ours, dict) and "tenant" in ours:
+        return _tenant(ours["tenant"])
+    return own
 
 
 def _source(value: Any, engine: str) -> SourceAddress:
@@ -194,4 +215,5 @@ def parse(params: dict[str, Any] | None) -> HandOff | None:
         tuple(_number(first, "held", TOKENS_MAX) for first in held),
         _text(ours["pages"], "pages", PAGES_BYTES_MAX) if "pages" in ours else "",
         _secret(ours.get("secret")),
+        _tenant(ours["tenant"]) if "tenant" in ours else "",
     )

@@ -26,7 +26,14 @@ __all__ = ["Connection", "SourcePort", "TargetPort"]
 
 class Connection(Protocol):
     def source_open(
-        self, request: str, tokens: int, *, attempt: int, lease_ms: int, secret: str | None
+        self,
+        request: str,
+        tokens: int,
+        *,
+        attempt: int,
+        lease_ms: int,
+        secret: str | None,
+        tenant: str | None,
     ) -> int: ...
     def source_pages(self, source: int, group: int, ids: Sequence[int]) -> None: ...
     def source_watch(
@@ -44,6 +51,7 @@ class Connection(Protocol):
         skip_tokens: int,
         deadline_ms: int,
         secret: str | None,
+        tenant: str | None,
     ) -> int: ...
     def target_skip(self, target: int, group: int, skip_tokens: int) -> None: ...
     def target_hold(self, target: int) -> None: ...
@@ -231,12 +239,17 @@ class SourcePort(_Port):
         to, ticket = self.connection, action.ticket
         match action:
             case source.OpenSource(request=request, attempt=attempt, tokens=tokens):
-                lease_ms, secret = action.lease_ms, action.secret or None
+                lease_ms, secret, tenant = action.lease_ms, action.secret, action.tenant
                 yield self._open(
                     key,
                     ticket,
                     lambda: to.source_open(
-                        request, tokens, attempt=attempt, lease_ms=lease_ms, secret=secret
+                        request,
+                        tokens,
+                        attempt=attempt,
+                        lease_ms=lease_ms,
+                        secret=secret or None,
+                        tenant=tenant or None,
                     ),
                 )
             case source.GivePages(chunk=chunk, token_first=first):
@@ -312,6 +325,7 @@ class TargetPort(_Port):
                 skip_tokens=action.skip,
                 deadline_ms=int(action.hold * 1000),
                 secret=action.offer.secret or None,
+                tenant=action.offer.tenant or None,
             ),
         )
         if action.hold:

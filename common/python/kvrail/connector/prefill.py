@@ -55,6 +55,7 @@ class Prefill:
     secret: str = field(default="", repr=False)  # one for all ranks
     state: State = State.COMPUTING
     published: tuple[int, Pages] | None = None  # tokens and blocks of the first ENDS
+    tenant: str = ""
 
     @property
     def over(self) -> bool:
@@ -74,6 +75,7 @@ class Publish:
     blocks: Pages
     after_step: bool = False
     secret: str = field(default="", repr=False)
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +98,14 @@ Result = tuple[Prefill, list[Action]]
 
 def _publish(p: Prefill, event: Event, now: float) -> Result:
     publish = Publish(
-        p.key, p.request, p.attempt, event.tokens, event.blocks, secret=p.secret
+        p.key, p.request, p.attempt, event.tokens, event.blocks, False, p.secret, p.tenant
     )
     return p, [publish]
 
 
 def _publish_after(p: Prefill, event: Event, now: float) -> Result:
     publish = Publish(
-        p.key, p.request, p.attempt, event.tokens, event.blocks, True, p.secret
+        p.key, p.request, p.attempt, event.tokens, event.blocks, True, p.secret, p.tenant
     )
     return replace(p, published=(event.tokens, event.blocks)), [publish]
 

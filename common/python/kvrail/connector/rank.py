@@ -131,6 +131,7 @@ class Rank:
             self.sources.next_serial(),
             self._source_limits,
             command.secret,
+            command.tenant,
         )
         self.sources.add(command.key, record, now)
         chunk = source.Chunk(command.blocks, command.tokens)

@@ -96,6 +96,7 @@ class Source:
     tail: bytes = b""
     hold_until: float = NEVER  # the limit of all renewals; from the seal on
     timer: float = NEVER  # when TIMER is due
+    tenant: str = ""  # "": the first that the engine may act for
 
     @property
     def ticket(self) -> Ticket:
@@ -121,6 +122,7 @@ class OpenSource:
     tokens: int
     lease_ms: int
     secret: str = field(default="", repr=False)
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +181,23 @@ Result = tuple[Source, list[Action]]
 
 
 def source(
-    request: str, attempt: int, tokens: int, serial: int, limits: Limits, secret: str = ""
+    request: str,
+    attempt: int,
+    tokens: int,
+    serial: int,
+    limits: Limits,
+    secret: str = "",
+    tenant: str = "",
 ) -> Source:
     """A publish that waits for the agent. Feed AGENT_UP at once if the agent is there."""
-    return Source(request, attempt, tokens, serial, limits, secret)
+    return Source(request, attempt, tokens, serial, limits, secret, tenant=tenant)
 
 
 def _open(s: Source) -> Result:
     """Opens all that has been given so far."""
     s = replace(s, opening=s.opening + 1, timer=s.hold_until)
     actions: list[Action] = [
-        OpenSource(s.ticket, s.request, s.attempt, s.tokens, s.limits.lease_ms, s.secret)
+        OpenSource(s.ticket, s.request, s.attempt, s.tokens, s.limits.lease_ms, s.secret, s.tenant)
     ]
     first = 0
     for chunk in s.chunks:

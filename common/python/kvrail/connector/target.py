@@ -104,6 +104,7 @@ class Offer:
     attempt: int
     sources: tuple[object, ...]
     secret: str = field(default="", repr=False)  # of the request; "": none
+    tenant: str = ""  # of its publish; "": the first that the engine may act for
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ class KvrailConnector(KVConnectorBase_V1, SupportsHMA):
                 threshold=self._settings.threshold,
                 backoff=backoff_of(vllm_config, self._groups),
                 pages=page_form(vllm_config, kv_cache_config),
+                tenant=self._settings.tenant,
                 final_after_step=computes_at_once(vllm_config),
                 warn=logger.warning,
             )

@@ -30,6 +30,7 @@ from ..connector.handoff import (
     parse,
     request_id,
     secret_of,
+    tenant_of,
 )
 from ..connector.machine import Impossible
 from ..connector.target import Offer
@@ -59,12 +60,13 @@ class Scheduler:
         threshold: int = 0,
         backoff: int = 0,
         pages: str = "",
+        tenant: str = "",
         final_after_step: bool = False,
         warn: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._groups, self._engine_name = groups, engine_name
         self._threshold, self._backoff, self._warn = threshold, backoff, warn
-        self._pages = pages
+        self._pages, self._tenant = pages, tenant
         # vLLM takes blocks back from a window or a state while it computes.
         self._follows = final_after_step and not (groups.has_window or groups.has_state)
         self._growing: dict[str, Growing] = {}  # prefills whose last step is still to come
@@ -94,9 +96,13 @@ class Scheduler:
             return
         key = request.request_id
         if params.get("do_remote_decode") and key not in self._prefills:
+            tenant = self._tenant_of(key, params)
+            if tenant is None:
+                return
             self._leave_the_end(request)
+            attempt, secret = next(self._attempts) % ATTEMPTS, self._secret(key, params)
             self._prefills[key] = prefill.Prefill(
-                key, request_id(key), next(self._attempts) % ATTEMPTS, self._secret(key, params)
+                key, request_id(key), attempt, secret, tenant=tenant
             )
             if self._follows and request.max_tokens == 1:
                 self._growing[key] = Growing(request)
@@ -106,7 +112,8 @@ class Scheduler:
                 handoff is not None
                 and (tokens := min(handoff.tokens, self._wanted_tokens(request))) > 0
             ):
-                offer = Offer(handoff.attempt, handoff.sources, handoff.secret)
+                tenant = handoff.tenant or self._tenant
+                offer = Offer(handoff.attempt, handoff.sources, handoff.secret, tenant)
                 self._decodes[key], commands = decode.decode(
                     key, handoff.request, offer, tokens, hold=self._hold
                 )
@@ -188,6 +195,7 @@ class Scheduler:
             held,
             self._pages,
             record.secret,
+            record.tenant,
         )
         return True, build(handoff, self._groups.select(block_ids), self._engine_name)
 
@@ -225,6 +233,14 @@ class Scheduler:
         except HandOffError as error:
             self._warn(f"request {key} gets a secret of its own: {error}")
             return secret_of({})
+
+    def _tenant_of(self, key: str, params: dict[str, Any]) -> str | None:
+        """Nothing is published for a tenant whose name cannot be used: not for another either."""
+        try:
+            return tenant_of(params, self._tenant)
+        except HandOffError as error:
+            self._warn(f"request {key} is not handed off: {error}")
+            return None
 
     def _parse(self, key: str, params: dict[str, Any]) -> HandOff | None:
         try:

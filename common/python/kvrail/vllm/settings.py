@@ -12,6 +12,8 @@ agent_options           of such an agent: its options, as {"provider": "efa+loca
                         it uses every card that verbs or efa can use, or over tcp that of `advertise`
 agent_wait_s            an agent that is missing at the start is waited for so long
 name                    of this engine, for people
+tenant                  for whom its requests are published and fetched, unless a request names
+                        another; without it the first of its agent's --tenant
 model                   a tag, equal on both sides; made from vLLM's configuration otherwise
 connect_timeout_s       for one connection with its regions
 hold_s, lease_s, park_s, queue_s, load_s: limits of connector/machine.py
@@ -25,15 +27,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..connector.handoff import HandOffError, tenant_of
 from ..connector.machine import Limits
 
 __all__ = ["Settings", "SettingsError", "settings_of"]
 
 KEYS = frozenset(
     "socket agent advertise tls_certificate tls_key tls_ca libfabric agent_options agent_wait_s "
-    "name model connect_timeout_s hold_s lease_s park_s queue_s load_s kv_recompute_threshold".split()
+    "name tenant model connect_timeout_s hold_s lease_s park_s queue_s load_s "
+    "kv_recompute_threshold".split()
 )
 TLS_KEYS = ("tls_certificate", "tls_key", "tls_ca")
+CONFIG = "kv_connector_extra_config"
 AGENT_OPTIONS_OWN = ("engine-socket", "run-dir", "lifeline")
 SIDES = {
     "kv_producer": ("source",),
@@ -67,6 +72,7 @@ class Settings:
     connect_timeout: float = 60.0
     name: str = ""
     model: str = ""
+    tenant: str = ""
 
 
 def _sockets(value: Any, role: str) -> dict[str, str]:
@@ -182,6 +188,13 @@ def _text(extra: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def _tenant(extra: Mapping[str, Any]) -> str:
+    try:
+        return tenant_of({"kvrail": extra}, "")
+    except HandOffError as error:
+        raise SettingsError(str(error).replace("kv_transfer_params", CONFIG, 1)) from None
+
+
 def settings_of(role: str, extra: Mapping[str, Any]) -> Settings:
     """Raises SettingsError."""
     unknown = sorted(set(extra) - KEYS)
@@ -205,4 +218,5 @@ def settings_of(role: str, extra: Mapping[str, Any]) -> Settings:
         connect_timeout=_number(extra, "connect_timeout_s", 60, 0.1),
         name=_text(extra, "name"),
         model=_text(extra, "model"),
+        tenant=_tenant(extra),
     )
