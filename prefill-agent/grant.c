@@ -127,6 +127,8 @@ void grant_received(struct outbound *outbound, struct source_transfer *transfer,
     job->digest = transfer->digest.mode;
     job->turn.deadline = transfer->match.deadline;
     job->turn.priority = transfer->match.priority;
+    job->turn.tenant = publish->tenant;
+    job->turn.weight = outbound->engines.tenants.list[publish->tenant].weight;
     grant_take(outbound, transfer, grant_rails_of(outbound, transfer, grant));
     job->target_rails = transfer->grant.rails;
     transfer->failover.groups_used = UINT32_C(1) << transfer->grant.rail_group;

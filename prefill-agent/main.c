@@ -63,6 +63,12 @@ static const struct kvr_option own_options[] = {
      .help = "Most bytes of pages that the publishes of one tenant may hold at once; a publish "
              "beyond it fails as full. Each publish counts its pages once, however many targets "
              "fetch them."},
+    {.name = "tenant-weight",
+     .value = "TENANT=N",
+     .max = KVR_TENANTS_MAX,
+     FIELD(LIST, tenants.weights),
+     .help = "Share of the rails that one tenant has while others have something to send too, 1 to "
+             "100, by bytes; 1 unless given. Deadlines and priorities count within a tenant."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",

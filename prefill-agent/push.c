@@ -98,12 +98,24 @@ static bool push_copying(void *self)
     return push_stage_busy(self) || gpu_awaited(self);
 }
 
+/* A word of the lane's has risen. */
+static bool lane_has_news(const struct push *push, const struct push_lane *lane)
+{
+    struct push_job *job = lane->turn;
+
+    for (uint32_t i = lane->queued_count; i > 0; i--, job = job->turn.next) {
+        for (struct push_segment *segment = job->open; segment != NULL; segment = segment->next)
+            if (push_read_word(push, job, segment))
+                return true;
+    }
+    return false;
+}
+
 /* Sets the group's bit in `asleep`, so that engines ring, then reads every word once more. An
  * engine that stored before it saw the bit is found here; a later store rings. */
 static bool push_may_sleep(void *self, bool asleep)
 {
     struct push *push = self;
-    struct push_job *job = push->turn;
     uint32_t bit = UINT32_C(1) << kvr_group_number(push->group);
 
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++) {
@@ -117,11 +129,9 @@ static bool push_may_sleep(void *self, bool asleep)
     if (!asleep)
         return true;
     atomic_thread_fence(memory_order_seq_cst);
-    for (uint32_t i = push->queued_count; i > 0; i--, job = job->turn.next) {
-        for (struct push_segment *segment = job->open; segment != NULL; segment = segment->next)
-            if (push_read_word(push, job, segment))
-                return false;
-    }
+    for (uint32_t lanes = push->queued_lanes; lanes != 0; lanes &= lanes - 1)
+        if (lane_has_news(push, &push->lanes[__builtin_ctz(lanes)]))
+            return false;
     return true;
 }
 

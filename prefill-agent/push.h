@@ -16,7 +16,8 @@
  *   push_command.c  the loop's commands
  *   push_report.c   reports to the loop
  *   push_ready.c    what is posted in a job's turn
- *   push_turns.c    which job posts next
+ *   push_shares.c   which tenant posts next
+ *   push_turns.c    which job of it posts next
  *   push_post.c     chunks become writes
  *   push_stage.c    gathering into staging memory before the write
  *   push_probe.c    a write of no bytes: whether the target's device sees our pages */
@@ -26,6 +27,7 @@
 #include "device/staging.h"
 #include "prefill-agent/push_job.h"
 #include "prefill-agent/push_message.h"
+#include "prefill-agent/push_shares.h"
 
 #define PUSH_PROBES_MAX 32 /* under way at once; others wait */
 
@@ -51,13 +53,21 @@ struct push {
     struct push_job *jobs[KVR_TRANSFERS_MAX];
     struct push_stage *stages[KVR_STAGES_MAX]; /* the stages that jobs have used; NULL */
     kvr_ns now;                                /* of this step */
-    struct push_job *turn;                     /* next job of the ring to post */
-    struct push_job *long_turn[KVR_PEERS_MAX]; /* the job in its long turn; NULL: none */
+    struct push_lane {                         /* the jobs of a tenant with something to post */
+        struct push_job *turn;                 /* next job of the ring to post; NULL: none */
+        uint32_t queued_count;
+        uint32_t fresh_count; /* of them, those that have posted only a few batches */
+        struct push_job *long_turn[KVR_PEERS_MAX]; /* the job in its long turn; NULL: none */
+    } lanes[KVR_TENANTS_MAX];
+    struct push_shares shares;                /* of the lanes */
+    uint32_t queued_lanes;                    /* that have jobs, a bit each */
+    bool sharing;                             /* several have */
+    bool on_loan;                             /* a lane without credit may post a batch */
+    _Atomic uint64_t posted[KVR_TENANTS_MAX]; /* bytes of each tenant; any thread may read it */
     uint32_t queued_count, open_count;
-    uint32_t fresh_count; /* queued jobs that have posted only a few batches */
-    bool blocked;         /* a job found no room in this step */
-    bool more;            /* a job's turn ended with ready chunks left */
-    struct kvr_shared_page *pages[KVR_ENGINES_MAX];             /* bits of sleeping groups */
+    bool blocked;                                   /* a job found no room in this step */
+    bool more;                                      /* a job's turn ended with ready chunks left */
+    struct kvr_shared_page *pages[KVR_ENGINES_MAX]; /* bits of sleeping groups */
     struct visibility_probe *probes, *probing[PUSH_PROBES_MAX]; /* to be posted; under way */
 };
 

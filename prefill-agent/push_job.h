@@ -114,8 +114,9 @@ struct push_quota {
 
 /* When the job posts (push_turns.c). */
 struct push_turn {
-    kvr_ns deadline;  /* of the fetch; KVR_NEVER */
-    int32_t priority; /* larger goes first */
+    kvr_ns deadline;         /* of the fetch; KVR_NEVER */
+    int32_t priority;        /* larger goes first */
+    uint32_t tenant, weight; /* it takes of that share of the rails, of this size; 0: 1 */
     /* push's own */
     uint64_t rank;                /* of this step */
     uint32_t batches;             /* that the job has posted */

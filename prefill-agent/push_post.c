@@ -221,6 +221,19 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
     return status;
 }
 
+/* Of the tenant's share. Each chunk counts as the mean of its segment. */
+static void share_take(struct push *push, const struct push_job *job,
+                       const struct push_segment *segment, uint32_t count)
+{
+    uint64_t bytes = segment->plan->bytes * count / segment->plan->chunk_count;
+    _Atomic uint64_t *all = &push->posted[job->turn.tenant];
+
+    atomic_store_explicit(all, atomic_load_explicit(all, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
+    if (push->sharing || push->on_loan)
+        push_shares_spend(&push->shares, job->turn.tenant, bytes);
+}
+
 /* Posts them, or has them gathered: then they are posted a little later. */
 kvr_status push_send(struct push *push, struct push_job *job, struct push_segment *segment,
                      struct kvr_plan_cursor *cursor, uint32_t count, bool again,
@@ -229,12 +242,15 @@ kvr_status push_send(struct push *push, struct push_job *job, struct push_segmen
     kvr_status status;
 
     if (job->stage != NULL)
-        return push_stage_gather(push, job, segment, cursor, count, again, ret_count);
-    if (segment->positions != NULL)
+        status = push_stage_gather(push, job, segment, cursor, count, again, ret_count);
+    else if (segment->positions != NULL)
         status = post_to_quota(push, job, segment, cursor, count, ret_count);
     else
         status = post_chunks(push, job, segment, cursor, count, ret_count);
-    if (status == KVR_OK && again)
+    if (status != KVR_OK)
+        return status;
+    share_take(push, job, segment, *ret_count);
+    if (again && job->stage == NULL)
         job->posts.repeated += *ret_count;
-    return status;
+    return KVR_OK;
 }

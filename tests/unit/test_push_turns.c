@@ -72,6 +72,118 @@ static void job_open(uint32_t index, uint32_t peer, kvr_ns deadline, int32_t pri
     tell_push(index, PUSH_MESSAGE(PUSH_SEGMENT, .segment = &segments[index]));
 }
 
+#define SEGMENTS 30
+
+/* A transfer of so many chunks, of that tenant. */
+static void job_open_of(uint32_t index, uint32_t tenant, uint32_t weight, kvr_ns deadline)
+{
+    static struct push_segment of_tenant[JOBS][SEGMENTS];
+    static uint8_t where_of[JOBS][SEGMENTS][SMALL_CHUNKS];
+
+    jobs[index] = (struct push_job){.index = index,
+                                    .transfer = index + 1,
+                                    .source = &source.set,
+                                    .target = &target.set,
+                                    .slots = {(uint16_t)(index + 1)},
+                                    .slot_count = 1,
+                                    .target_rails = 1,
+                                    .turn.deadline = deadline,
+                                    .turn.tenant = tenant,
+                                    .turn.weight = weight};
+    tell_push(index, PUSH_MESSAGE(PUSH_OPEN, .opened = &jobs[index]));
+    for (uint32_t i = 0; i < SEGMENTS; i++) {
+        of_tenant[index][i] = (struct push_segment){
+            .plan = plan, .chunk_first = i * SMALL_CHUNKS, .where = where_of[index][i]};
+        tell_push(index, PUSH_MESSAGE(PUSH_SEGMENT, .segment = &of_tenant[index][i]));
+    }
+}
+
+/* Writes of each job while all have some left, at the most; and the longest run of others' writes
+ * between two of a job's. */
+static void shares_of(uint32_t job_count, uint32_t ret_writes[JOBS], uint32_t *ret_longest)
+{
+    struct kvr_endpoint *endpoint = fixture.rails[0].newest;
+    uint32_t writes[JOBS] = {0}, since[JOBS] = {0};
+    bool all = true;
+
+    *ret_longest = 0;
+    for (unsigned round = 0; all && round < 2000; round++) {
+        fixture_settle(&fixture, START + round);
+        for (unsigned i = 0; all && i < endpoint->write_count; i++) {
+            unsigned job = (unsigned)(endpoint->writes[i].immediate >> 16) - 1;
+
+            writes[job]++;
+            all = all && writes[job] < SEGMENTS * SMALL_CHUNKS;
+            for (uint32_t k = 0; k < job_count; k++) {
+                since[k] = k == job ? 0 : since[k] + 1;
+                *ret_longest = since[k] > *ret_longest ? since[k] : *ret_longest;
+            }
+        }
+        finish_all(endpoint);
+    }
+    memcpy(ret_writes, writes, sizeof(writes));
+}
+
+/* The light one's transfer is the most urgent: that counts among its own alone. */
+static void tenants_share_by_weight(void **state)
+{
+    uint32_t writes[JOBS], longest;
+
+    (void)state;
+    open_push(4);
+    push.shares.round_bytes = SMALL_PAGE_BYTES;
+    peer_add(&fixture, 0, 1);
+    job_open_of(0, 5, 3, KVR_NEVER);
+    job_open_of(1, 9, 1, START + KVR_MS);
+    shares_of(2, writes, &longest);
+    assert_int_equal(writes[0], SEGMENTS * SMALL_CHUNKS);
+    assert_in_range(writes[1], writes[0] / 3 - 3, writes[0] / 3 + 3);
+    assert_true(longest <=
+                16); /* four rounds: a batch is four chunks, and all its credit for that */
+    close_push();
+}
+
+/* Two transfers of one tenant have its share, not two. */
+static void more_transfers_are_no_larger_share(void **state)
+{
+    uint32_t writes[JOBS], longest;
+
+    (void)state;
+    open_push(4);
+    push.shares.round_bytes = SMALL_PAGE_BYTES;
+    peer_add(&fixture, 0, 1);
+    job_open_of(0, 0, 1, KVR_NEVER);
+    job_open_of(1, 1, 1, KVR_NEVER);
+    job_open_of(2, 1, 1, KVR_NEVER);
+    job_open_of(3, 1, 1, KVR_NEVER);
+    shares_of(4, writes, &longest);
+    assert_int_equal(writes[0], SEGMENTS * SMALL_CHUNKS);
+    assert_in_range(writes[1] + writes[2] + writes[3], writes[0] - 4, writes[0] + 4);
+    assert_true(writes[1] > 0 && writes[2] > 0 && writes[3] > 0);
+    close_push();
+}
+
+/* The other one waits for its engine: what it does not use is not kept for it. */
+static void what_one_cannot_use_is_the_others(void **state)
+{
+    static _Atomic uint64_t word;
+    uint32_t writes[JOBS], longest;
+
+    (void)state;
+    open_push(4);
+    push.shares.round_bytes = SMALL_PAGE_BYTES;
+    peer_add(&fixture, 0, 1);
+    job_open(1, 0, KVR_NEVER, 0);
+    segments[1].word = &word;
+    jobs[1].turn.tenant = 1; /* before push has read the command */
+    job_open_of(0, 0, 1, KVR_NEVER);
+    shares_of(1, writes, &longest);
+    assert_int_equal(writes[0], SEGMENTS * SMALL_CHUNKS);
+    assert_int_equal(longest, 0);
+    assert_int_equal(atomic_load(&push.posted[0]), SEGMENTS * plan->bytes);
+    close_push();
+}
+
 /* Completes all writes until the end; returns the order of the jobs' last chunks, as digits. */
 static unsigned order_of_ends(void)
 {
@@ -237,6 +349,9 @@ static void a_full_peer_holds_no_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tenants_share_by_weight),
+        cmocka_unit_test(more_transfers_are_no_larger_share),
+        cmocka_unit_test(what_one_cannot_use_is_the_others),
         cmocka_unit_test(deadline_first_then_priority),
         cmocka_unit_test(what_is_overdue_is_first),
         cmocka_unit_test(equals_take_turns),

@@ -116,6 +116,7 @@ static struct kvr_group_user user_open(struct sim_group *group)
     if (agent->source) {
         group->push = &memory->pushes[agent->number * SIM_GROUPS + group->number];
         memset(group->push, 0, sizeof(*group->push));
+        group->push->shares.round_bytes = (uint32_t)kvr_rng_between(&agent->world->rng, 1, 8192);
         return push_user(group->push);
     }
     group->land = &memory->lands[(agent->number - SIM_SOURCES) * SIM_GROUPS + group->number];
