@@ -153,6 +153,15 @@ static void counters(uint64_t values[])
     values[KVR_COUNTER_TENANTS_REFUSED] = outbound.engines.tenants_refused;
 }
 
+static uint64_t posted(uint32_t tenant)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX && pushes[i] != NULL; i++)
+        bytes += atomic_load_explicit(&pushes[i]->posted[tenant], memory_order_relaxed);
+    return bytes;
+}
+
 int main(int argc, char **argv)
 {
     static struct kvr_agent_config config;
@@ -180,6 +189,7 @@ int main(int argc, char **argv)
         .group_open = group_open,
         .init = machine_init,
         .counters = counters,
+        .posted = posted,
     };
     struct kvr_agent_launch launch = {&command, argc, argv};
     int status;

@@ -235,6 +235,16 @@ static json_t *engine_json(const struct kvr_engine_facts *engine)
         (json_int_t)engine->region_count, "region_bytes", json_count(engine->region_bytes));
 }
 
+static json_t *tenant_json(const struct kvr_tenant_facts *tenant)
+{
+    json_t *json = json_pack("{s:o}", "name", json_text(tenant->name));
+
+    for (int i = 0; i < KVR_TENANT_COUNTER_END; i++)
+        json_object_set_new(json, kvr_tenant_counter_facts((kvr_tenant_counter)i)->name,
+                            json_count(tenant->counters[i]));
+    return json;
+}
+
 /* Only a source connects rails. */
 static json_t *peers_warm_json(const struct kvr_agent_facts *facts)
 {
@@ -246,7 +256,10 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
 {
     const struct kvr_agent_facts *facts = agent->facts;
     json_t *rails = json_array(), *engines = json_array(), *counters = json_object();
+    json_t *tenants = json_array();
 
+    for (uint32_t i = 0; i < facts->tenant_count; i++)
+        json_array_append_new(tenants, tenant_json(&facts->tenants[i]));
     for (uint32_t i = 0; i < facts->rail_count; i++)
         json_array_append_new(rails, rail_json(&facts->rails[i]));
     for (uint32_t i = 0; i < facts->engine_count; i++)
@@ -256,7 +269,7 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
                             json_count(facts->counters[i]));
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, "
-        "s:o, s:o, s:o, s:b}",
+        "s:o, s:o, s:o, s:o, s:b}",
         "name", agent->row.name, "role", facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode",
         "state", agent_state_name(agent->state), "boot", json_id(agent->row.boot), "version",
         json_text(facts->version), "host", json_text(facts->host), "pid", (json_int_t)facts->pid,
@@ -265,6 +278,6 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
         json_seconds(now_ns > agent->row.seen_ns ? now_ns - agent->row.seen_ns : 0),
         "transfers_live", (json_int_t)facts->transfers_live, "peers_up",
         (json_int_t)facts->peers_up, "events_dropped", json_count(agent->row.dropped), "counters",
-        counters, "rails", rails, "engines", engines, "peers_warm", peers_warm_json(facts),
-        "insecure", !facts->secure);
+        counters, "rails", rails, "engines", engines, "tenants", tenants, "peers_warm",
+        peers_warm_json(facts), "insecure", !facts->secure);
 }

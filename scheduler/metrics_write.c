@@ -161,6 +161,7 @@ struct agent_series {
     int counter;                                               /* which kvr_counter */
     uint64_t (*of_rail)(const struct kvr_rail_snapshot *rail); /* which value of a rail */
     int rail_counter;                                          /* which kvr_rail_counter */
+    int tenant_counter;                                        /* which kvr_tenant_counter */
     const char *name;
     uint64_t up[2], total[2]; /* agents by role */
 };
@@ -255,6 +256,36 @@ static void write_rail_counters(struct fleet *fleet, kvr_ns now, struct agent_se
     }
 }
 
+static void write_tenant_counters_of(void *self, const struct agent_view *agent)
+{
+    struct agent_series *series = self;
+
+    for (uint32_t i = 0; i < agent->facts->tenant_count; i++) {
+        const struct kvr_tenant_facts *tenant = &agent->facts->tenants[i];
+
+        fprintf(series->out, "kvrail_%s{", series->name);
+        write_label(series->out, "agent", agent->row.name);
+        fputs(",", series->out);
+        write_label(series->out, "tenant", tenant->name);
+        fprintf(series->out, "} %" PRIu64 "\n", tenant->counters[series->tenant_counter]);
+    }
+}
+
+static void write_tenant_counters(struct fleet *fleet, kvr_ns now, struct agent_series *series)
+{
+    for (int i = 0; i < KVR_TENANT_COUNTER_END; i++) {
+        const struct kvr_rail_counter_facts *facts =
+            kvr_tenant_counter_facts((kvr_tenant_counter)i);
+        char name[64];
+
+        snprintf(name, sizeof(name), "tenant_%s%s", facts->name, facts->gauge ? "" : "_total");
+        head(series->out, name, facts->gauge ? "gauge" : "counter", facts->text);
+        series->name = name;
+        series->tenant_counter = i;
+        fleet_each(fleet, now, write_tenant_counters_of, series);
+    }
+}
+
 static uint64_t rail_bytes(const struct kvr_rail_snapshot *rail)
 {
     return rail->bytes;
@@ -295,6 +326,7 @@ static void write_agents(struct fleet *fleet, kvr_ns now, FILE *out)
     series.of_rail = rail_writes;
     fleet_each(fleet, now, write_rails_of, &series);
     write_rail_counters(fleet, now, &series);
+    write_tenant_counters(fleet, now, &series);
     head(out, "events_dropped_total", "counter",
          "Events that an agent lost before they came here.");
     fleet_each(fleet, now, write_dropped, &series);

@@ -92,6 +92,8 @@ struct kvr_agent_program {
     void (*counters)(uint64_t counters[]); /* by enum kvr_counter */
     /* Bytes that came in over a rail of ours; NULL: what leaves is counted by the group. */
     uint64_t (*landed)(uint32_t rail);
+    /* Bytes that left for a tenant; NULL: none leave. */
+    uint64_t (*posted)(uint32_t tenant);
     /* Adds what the program counts of a rail of ours, by enum kvr_rail_counter; NULL: nothing. */
     void (*rail_counters)(uint32_t rail, uint64_t counters[]);
 };

@@ -77,6 +77,28 @@ static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,
     facts->region_bytes = agent->engines[index].region_bytes;
 }
 
+/* The program adds what it posted. */
+static void tenants_snapshot(const struct kvr_agent *agent, struct kvr_agent_facts *facts)
+{
+    const struct kvr_tenants *tenants = &agent->machine.engines->tenants;
+
+    for (; facts->tenant_count < tenants->count; facts->tenant_count++) {
+        const struct kvr_tenant *tenant = &tenants->list[facts->tenant_count];
+        struct kvr_tenant_facts *to = &facts->tenants[facts->tenant_count];
+
+        memcpy(to->name, tenant->name, sizeof(to->name));
+        to->counters[KVR_TENANT_REQUESTS] = tenant->requests.used;
+        to->counters[KVR_TENANT_REQUESTS_LIMIT] = tenant->requests.limit;
+        to->counters[KVR_TENANT_REQUESTS_REFUSED] = tenant->requests.refused;
+        to->counters[KVR_TENANT_BYTES] = tenant->bytes.used;
+        to->counters[KVR_TENANT_BYTES_LIMIT] = tenant->bytes.limit;
+        to->counters[KVR_TENANT_BYTES_REFUSED] = tenant->bytes.refused;
+        to->counters[KVR_TENANT_WEIGHT] = tenant->weight;
+        if (agent->program->posted != NULL)
+            to->counters[KVR_TENANT_POSTED] = agent->program->posted(facts->tenant_count);
+    }
+}
+
 static void losses_say(struct kvr_agent *agent, const struct kvr_reporter_stats *stats)
 {
     if (stats->spool_lost == agent->spool_lost_said)
@@ -144,6 +166,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
         if (agent->machine.engines->local[i].attached)
             engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
+    tenants_snapshot(agent, &facts);
     kvr_reporter_stats(agent->reporter, &stats);
     facts.counters[KVR_COUNTER_ANSWERS_REFUSED] = stats.answers_refused;
     kvr_reporter_facts(agent->reporter, &facts);

@@ -81,6 +81,40 @@ static void print_rails(const json_t *agents, FILE *stream)
     }
 }
 
+/* Nothing where each agent has the one tenant of an agent without --tenant. */
+static void print_tenants(const json_t *agents, FILE *stream)
+{
+    size_t index, tenant_index;
+    json_t *agent, *tenant;
+    bool any = false;
+
+    json_array_foreach(agents, index, agent)
+    {
+        const json_t *tenants = json_object_get(agent, "tenants");
+
+        json_array_foreach(tenants, tenant_index, tenant)
+        {
+            if (json_array_size(tenants) == 1 && strcmp(text_of(tenant, "name"), "default") == 0)
+                continue;
+            if (!any)
+                fprintf(stream, "\n%-20s %-20s %9s %7s %9s %9s %7s %7s %9s\n", "AGENT", "TENANT",
+                        "REQUESTS", "AT MOST", "BYTES", "AT MOST", "REFUSED", "WEIGHT", "POSTED");
+            any = true;
+            fprintf(stream, "%-20s %-20s %9.0f %7.0f ", text_of(agent, "name"),
+                    text_of(tenant, "name"), number_of(tenant, "requests"),
+                    number_of(tenant, "requests_limit"));
+            print_bytes(stream, number_of(tenant, "bytes"));
+            fputs(" ", stream);
+            print_bytes(stream, number_of(tenant, "bytes_limit"));
+            fprintf(stream, " %7.0f %7.0f ",
+                    number_of(tenant, "requests_refused") + number_of(tenant, "bytes_refused"),
+                    number_of(tenant, "weight"));
+            print_bytes(stream, number_of(tenant, "posted_bytes"));
+            fputs("\n", stream);
+        }
+    }
+}
+
 static void print_transfers(const json_t *transfers, FILE *stream)
 {
     size_t index;
@@ -223,6 +257,7 @@ void status_print(const struct status_answers *answers, FILE *stream)
     print_agents(answers->agents, stream);
     if (json_array_size(answers->agents) > 0)
         print_rails(answers->agents, stream);
+    print_tenants(answers->agents, stream);
     print_transfers(answers->transfers, stream);
     print_held(answers->opened, stream);
     fprintf(stream, "\nWhat is odd:\n");

@@ -20,6 +20,13 @@ static const char *const counter_texts[] = {KVR_COUNTER_LIST(KVR_TEXT)};
 
 static const struct kvr_rail_counter_facts rail_counters[] = {KVR_RAIL_COUNTER_LIST(KVR_ROW)};
 
+static const struct kvr_rail_counter_facts tenant_counters[] = {KVR_TENANT_COUNTER_LIST(KVR_ROW)};
+
+const struct kvr_rail_counter_facts *kvr_tenant_counter_facts(kvr_tenant_counter counter)
+{
+    return &tenant_counters[counter];
+}
+
 const struct kvr_rail_counter_facts *kvr_rail_counter_facts(kvr_rail_counter counter)
 {
     return &rail_counters[counter];
@@ -171,6 +178,23 @@ static void engine_to_proto(const struct kvr_engine_facts *in, Kvrail__Report__E
     out->uuid = uuid_bytes(&in->rank.engine);
 }
 
+struct tenant_counter_space {
+    Kvrail__Report__Counter counters[KVR_TENANT_COUNTER_END], *list[KVR_TENANT_COUNTER_END];
+};
+
+static void tenant_to_proto(const struct kvr_tenant_facts *in, Kvrail__Report__Tenant *out,
+                            struct tenant_counter_space *space)
+{
+    kvrail__report__tenant__init(out);
+    out->name = kvr_proto_text(in->name);
+    for (int i = 0; i < KVR_TENANT_COUNTER_END; i++) {
+        counter_to_proto(tenant_counters[i].name, in->counters[i], &space->counters[i]);
+        space->list[i] = &space->counters[i];
+    }
+    out->n_counters = KVR_TENANT_COUNTER_END;
+    out->counters = space->list;
+}
+
 /* Everything that one encoding borrows, in one block. */
 struct encoding {
     Kvrail__Report__Report report;
@@ -178,6 +202,8 @@ struct encoding {
     Kvrail__Report__Rail rails[KVR_RAILS_MAX], *rail_list[KVR_RAILS_MAX];
     struct rail_counter_space rail_counters[KVR_RAILS_MAX];
     Kvrail__Report__Engine engines[KVR_ENGINES_MAX], *engine_list[KVR_ENGINES_MAX];
+    Kvrail__Report__Tenant tenants[KVR_TENANTS_MAX], *tenant_list[KVR_TENANTS_MAX];
+    struct tenant_counter_space tenant_counters[KVR_TENANTS_MAX];
     Kvrail__Report__Counter counters[KVR_COUNTER_END], *counter_list[KVR_COUNTER_END];
     Kvrail__Report__Event events[KVR_REPORT_EVENTS_MAX], *event_list[KVR_REPORT_EVENTS_MAX];
 };
@@ -202,6 +228,12 @@ static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *en
     }
     out->n_engines = in->engine_count;
     out->engines = encoding->engine_list;
+    for (uint32_t i = 0; i < in->tenant_count; i++) {
+        tenant_to_proto(&in->tenants[i], &encoding->tenants[i], &encoding->tenant_counters[i]);
+        encoding->tenant_list[i] = &encoding->tenants[i];
+    }
+    out->n_tenants = in->tenant_count;
+    out->tenants = encoding->tenant_list;
     for (int i = 0; i < KVR_COUNTER_END; i++) {
         counter_to_proto(counter_names[i], in->counters[i], &encoding->counters[i]);
         encoding->counter_list[i] = &encoding->counters[i];
@@ -333,6 +365,17 @@ static const char *engine_from_proto(const Kvrail__Report__Engine *in, struct kv
     return NULL;
 }
 
+static const char *tenant_from_proto(const Kvrail__Report__Tenant *in, struct kvr_tenant_facts *out)
+{
+    if (!copy_text(in->name, out->name, sizeof(out->name)))
+        return "tenants.name";
+    for (size_t i = 0; i < in->n_counters; i++)
+        for (int k = 0; k < KVR_TENANT_COUNTER_END; k++)
+            if (strcmp(tenant_counters[k].name, in->counters[i]->name) == 0)
+                out->counters[k] = in->counters[i]->value;
+    return NULL;
+}
+
 static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
                                           struct kvr_agent_facts *facts)
 {
@@ -342,11 +385,16 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
         return "rails";
     if (proto->n_engines > KVR_ENGINES_MAX)
         return "engines";
+    if (proto->n_tenants > KVR_TENANTS_MAX)
+        return "tenants";
     for (; facts->rail_count < proto->n_rails && wrong == NULL; facts->rail_count++)
         wrong = rail_from_proto(proto->rails[facts->rail_count], &facts->rails[facts->rail_count]);
     for (; facts->engine_count < proto->n_engines && wrong == NULL; facts->engine_count++)
         wrong = engine_from_proto(proto->engines[facts->engine_count],
                                   &facts->engines[facts->engine_count]);
+    for (; facts->tenant_count < proto->n_tenants && wrong == NULL; facts->tenant_count++)
+        wrong = tenant_from_proto(proto->tenants[facts->tenant_count],
+                                  &facts->tenants[facts->tenant_count]);
     for (size_t i = 0; i < proto->n_counters; i++)
         for (int k = 0; k < KVR_COUNTER_END; k++)
             if (strcmp(counter_names[k], proto->counters[i]->name) == 0)

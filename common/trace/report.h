@@ -136,6 +136,32 @@ struct kvr_rail_counter_facts {
 };
 const struct kvr_rail_counter_facts *kvr_rail_counter_facts(kvr_rail_counter counter);
 
+/* Of one tenant, as above. Only configured tenants are reported, so that labels are bounded. */
+#define KVR_TENANT_COUNTER_LIST(X)                                                                 \
+    X(KVR_TENANT_REQUESTS, "requests", true, 1,                                                    \
+      "Publishes (prefill) or fetches (decode) of a tenant that have not ended.")                  \
+    X(KVR_TENANT_REQUESTS_LIMIT, "requests_limit", true, 1,                                        \
+      "Its --tenant-publishes or --tenant-fetches; 0: any number.")                                \
+    X(KVR_TENANT_REQUESTS_REFUSED, "requests_refused", false, 1,                                   \
+      "Requests of a tenant beyond that.")                                                         \
+    X(KVR_TENANT_BYTES, "bytes", true, 1, "Of the pages that a tenant's publishes hold.")          \
+    X(KVR_TENANT_BYTES_LIMIT, "bytes_limit", true, 1, "Its --tenant-bytes; 0: any number.")        \
+    X(KVR_TENANT_BYTES_REFUSED, "bytes_refused", false, 1,                                         \
+      "Publishes of a tenant that failed because their pages went beyond that.")                   \
+    X(KVR_TENANT_WEIGHT, "weight", true, 1, "A tenant's share of the rails: its --tenant-weight.") \
+    X(KVR_TENANT_POSTED, "posted_bytes", false, 1, "Posted for a tenant.")
+
+typedef enum kvr_tenant_counter {
+    KVR_TENANT_COUNTER_LIST(KVR_SYMBOL) KVR_TENANT_COUNTER_END
+} kvr_tenant_counter;
+
+const struct kvr_rail_counter_facts *kvr_tenant_counter_facts(kvr_tenant_counter counter);
+
+struct kvr_tenant_facts {
+    char name[KVR_NAME_BYTES];
+    uint64_t counters[KVR_TENANT_COUNTER_END];
+};
+
 struct kvr_rail_snapshot {
     char name[KVR_NAME_BYTES]; /* the card's, as libfabric shows it */
     char provider[KVR_PROVIDER_BYTES];
@@ -169,9 +195,10 @@ struct kvr_agent_facts {
     uint32_t peers_warm; /* prefill: of them, those to which pairs of rails have carried bytes */
     bool secure;         /* its peers prove an identity: it runs without --insecure */
     uint64_t counters[KVR_COUNTER_END];
-    uint32_t rail_count, engine_count;
+    uint32_t rail_count, engine_count, tenant_count;
     struct kvr_rail_snapshot rails[KVR_RAILS_MAX];
     struct kvr_engine_facts engines[KVR_ENGINES_MAX];
+    struct kvr_tenant_facts tenants[KVR_TENANTS_MAX];
 };
 
 struct kvr_report {

@@ -61,6 +61,10 @@ static void sample_facts(struct kvr_agent_facts *facts)
     }
     facts->engine_count = 1;
     strcpy(facts->engines[0].model, "llama");
+    facts->tenant_count = 2;
+    strcpy(facts->tenants[1].name, "blue");
+    facts->tenants[1].counters[KVR_TENANT_BYTES] = 7ull << 30;
+    facts->tenants[1].counters[KVR_TENANT_POSTED] = UINT64_MAX;
     facts->engines[0].rank.generation = 8;
     facts->engines[0].region_bytes = 3ull << 30;
 }

@@ -49,6 +49,7 @@ int main(int argc, char **argv)
         return 1;
     request.request = argv[2];
     request.secret = engine_secret();
+    request.tenant = engine_tenant();
     from.agent = argv[3];
     from.generation = strtoull(argv[4], NULL, 10);
     if (kvrail_target_open(engine.agent, &request, &target) != KVRAIL_OK ||

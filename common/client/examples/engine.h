@@ -31,6 +31,12 @@ static inline const char *engine_secret(void)
     return getenv("REQUEST_SECRET");
 }
 
+/* The tenant of the request; NULL: the first that the agent lets this engine act for. */
+static inline const char *engine_tenant(void)
+{
+    return getenv("REQUEST_TENANT");
+}
+
 static inline int engine_failed(const char *what, const struct kvrail_error *error)
 {
     fprintf(stderr, "%s: %s\n", what, error->detail);

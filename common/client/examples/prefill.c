@@ -40,6 +40,7 @@ int main(int argc, char **argv)
 
     request.request = argv[2];
     request.secret = engine_secret();
+    request.tenant = engine_tenant();
     if (kvrail_source_open(engine.agent, &request, &source) != KVRAIL_OK ||
         kvrail_source_pages(engine.agent, source, 0, pages, PAGES) != KVRAIL_OK ||
         kvrail_source_watch(engine.agent, source, 0, 0, 0, TOKENS) != KVRAIL_OK)
