@@ -348,6 +348,7 @@ static void shape_flood(struct garbage *garbage)
 static void shape_crowd(struct garbage *garbage)
 {
     struct kvr_message message = good_regions(0);
+    uint64_t first = kvr_rng_next(&garbage->rng); /* no transfer of two sessions */
 
     beat_ms = 60000;
     garbage->patience_ms = 30000; /* a busy machine is no end */
@@ -359,7 +360,7 @@ static void shape_crowd(struct garbage *garbage)
         message.sequence = sequence;
         if (!say(garbage, &message))
             return;
-        message = good_want(garbage, sequence);
+        message = good_want(garbage, first + sequence);
         message.want.deadline_ms = UINT32_MAX;
     }
     garbage_pause(60000);
