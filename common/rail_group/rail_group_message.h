@@ -135,7 +135,7 @@ struct kvr_group_rail_error {
     uint32_t rail; /* ours */
     uint32_t epoch;
     kvr_status status; /* of an entry of its queue that names no write of ours; KVR_FULL: the rail
-                          has worn out, or writes to peers that are gone hold its window */
+                          has worn out, or writes that go nowhere hold its window */
 };
 
 struct kvr_group_peer_warm {

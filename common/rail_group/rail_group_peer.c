@@ -300,8 +300,8 @@ static kvr_ns silence_of(const struct kvr_group *group, const struct group_link 
                              : group->timers.silence_ns / 2;
 }
 
-/* The peer of these writes is gone. A card that goes on trying holds a part of the window, or all
- * of it: only a fresh endpoint of ours ends that. */
+/* A card that goes on trying holds a part of the window, or all of it: only a fresh endpoint of
+ * ours ends that. */
 static void tell_stuck(struct kvr_group *group, struct group_link *link)
 {
     struct kvr_group_message message = {
@@ -315,8 +315,37 @@ static void tell_stuck(struct kvr_group *group, struct group_link *link)
     kvr_group_tell(group, &message);
 }
 
-/* A broken link keeps its writes until its endpoint is replaced; it was reported already. The
- * writes of a retired link can arrive nowhere. */
+/* A broken link keeps its writes until its endpoint is replaced. Where such links hold the whole
+ * window, the rail's usable links wait for room that never comes, and no transfer hears NO_RAIL. A
+ * fresh endpoint then costs no peer anything: nothing else is on its way. */
+static void rail_held(struct kvr_group *group, const struct group_rail *rail)
+{
+    struct group_link *last = NULL; /* the one with the latest progress */
+    kvr_ns end;
+
+    if (rail->writes < rail->writes_max && rail->bytes < rail->bytes_max)
+        return;
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+
+        if (link == NULL || link->rail != rail || link->writes == 0)
+            continue;
+        if (link->state != LINK_BROKEN)
+            return; /* its own silence is looked for */
+        if (last == NULL || link->progress_at > last->progress_at)
+            last = link;
+    }
+    if (last == NULL)
+        return;
+    end = last->progress_at + group->timers.silence_ns;
+    if (group->now >= end)
+        tell_stuck(group, last);
+    else if (end < group->timers.silence_at)
+        group->timers.silence_at = end;
+}
+
+/* A broken link was reported already. The writes of a retired link can arrive nowhere: their peer
+ * is gone, or has another address. */
 void group_links_silent(struct kvr_group *group)
 {
     group->timers.silence_at = KVR_NEVER;
@@ -335,6 +364,8 @@ void group_links_silent(struct kvr_group *group)
         else if (end < group->timers.silence_at)
             group->timers.silence_at = end;
     }
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++)
+        rail_held(group, &group->rails[i]);
 }
 
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)

@@ -14,6 +14,17 @@ static void open_silent(struct group_fixture *fixture, uint32_t rail_count)
     peer_add(fixture, 0, rail_count);
 }
 
+/* Two peers share a rail that takes two writes. */
+static void open_narrow(struct group_fixture *fixture)
+{
+    fixture_open_as(
+        fixture,
+        &(struct kvr_group_options){
+            .rail_count = 1, .window_writes = 2, .ring_entries = 64, .silence_ns = SILENCE});
+    peer_add(fixture, 0, 1);
+    peer_add(fixture, 1, 1);
+}
+
 static uint32_t broken_at(struct group_fixture *fixture, kvr_ns now)
 {
     struct kvr_group_message message;
@@ -151,6 +162,77 @@ static void silence_of_writes_to_nobody_is_told(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* The pair to peer 0 is broken and keeps the whole window, and peer 1 is well: without a word it
+ * would wait for room for ever. */
+static void silence_of_a_whole_window_is_told(void **state)
+{
+    struct kvr_group_message message;
+    struct group_fixture fixture;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_narrow(&fixture);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    assert_int_equal(post(&fixture, 1, &pair), KVR_AGAIN);
+    kvr_group_step(fixture.group, SILENCE + 1);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_PAIR_BROKEN);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_RAIL_ERROR);
+    assert_int_equal(message.rail_error.rail, 0);
+    assert_int_equal(message.rail_error.status, KVR_FULL);
+    assert_false(event(&fixture, &message));
+    assert_int_equal(post(&fixture, 1, &pair), KVR_AGAIN);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
+    assert_int_equal(post(&fixture, 1, &pair), KVR_OK);
+    kvr_group_close(fixture.group);
+}
+
+/* One write of a pair that fails breaks the pair; its others hang, and their silence counts from
+ * the last that ended. */
+static void silence_of_a_broken_pair_is_told_in_time(void **state)
+{
+    struct kvr_group_message message;
+    struct group_fixture fixture;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_narrow(&fixture);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_RAIL_FAILED);
+    kvr_group_step(fixture.group, 2 * KVR_S);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    assert_int_equal(post(&fixture, 1, &pair), KVR_OK);
+    kvr_group_step(fixture.group, 2 * KVR_S + SILENCE - 1);
+    assert_false(event(&fixture, &message));
+    kvr_group_step(fixture.group, 2 * KVR_S + SILENCE);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    assert_int_equal(message.pair_broken.peer, 1);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.head.kind, KVR_GROUP_RAIL_ERROR);
+    kvr_group_close(fixture.group);
+}
+
+/* A fresh endpoint would lose the write to peer 1, which makes room when it ends. */
+static void silence_spares_a_window_that_moves(void **state)
+{
+    struct group_fixture fixture;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_narrow(&fixture);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    assert_int_equal(broken_at(&fixture, KVR_S), 0);
+    assert_int_equal(post(&fixture, 1, &pair), KVR_OK);
+    assert_int_equal(broken_at(&fixture, SILENCE + 1), 1); /* and no other word */
+    finish(fixture.rails[0].newest, 1, KVR_OK);
+    assert_int_equal(broken_at(&fixture, 10 * SILENCE), 0); /* half of the window is left */
+    assert_int_equal(post(&fixture, 1, &pair), KVR_OK);
+    kvr_group_close(fixture.group);
+}
+
 /* The other rails of the group carry on. */
 static void silence_breaks_one_of_two(void **state)
 {
@@ -199,6 +281,9 @@ int main(void)
         cmocka_unit_test(silence_breaks_what_always_refuses),
         cmocka_unit_test(silence_forgets_an_old_refusal),
         cmocka_unit_test(silence_of_writes_to_nobody_is_told),
+        cmocka_unit_test(silence_of_a_whole_window_is_told),
+        cmocka_unit_test(silence_of_a_broken_pair_is_told_in_time),
+        cmocka_unit_test(silence_spares_a_window_that_moves),
         cmocka_unit_test(silence_breaks_one_of_two),
         cmocka_unit_test(silence_makes_a_pair_doubted),
     };
