@@ -40,7 +40,8 @@ struct push_stage {
         struct push_segment *segment;
         uint32_t chunk; /* of the segment */
         bool gathered, posted, again;
-        uint64_t offset; /* in the stage's memory */
+        struct kvr_pair pair; /* if it is posted */
+        uint64_t offset;      /* in the stage's memory */
     } parts[KVR_STAGING_PARTS];
     struct push_copy {
         uint32_t part_first, part_count; /* 0: free */

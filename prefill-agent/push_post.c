@@ -147,10 +147,9 @@ static uint32_t pieces_place(const struct push_job *job, const struct push_segme
 }
 
 kvr_status push_post_one(struct push *push, struct push_job *job, struct push_segment *segment,
-                         const struct push_write *write)
+                         const struct push_write *write, struct kvr_pair *ret_pair)
 {
     struct kvr_group_piece pieces[KVR_CHUNK_PIECES_MAX];
-    struct kvr_pair pair;
     struct kvr_group_post post = {
         .peer = job->peer,
         .immediate = immediate_of(job, segment->chunk_first + write->chunk),
@@ -165,11 +164,11 @@ kvr_status push_post_one(struct push *push, struct push_job *job, struct push_se
     if (job->target_rails == 0)
         return KVR_NO_RAIL;
     post.piece_count = pieces_place(job, segment, write, pieces);
-    status = kvr_group_post(push->group, &post, &pair);
+    status = kvr_group_post(push->group, &post, ret_pair);
     if (status == KVR_OK)
         posted(push, job, segment, write->chunk, 1,
                write->gathered != NULL ? job->stage->stage->base + write->gathered->offset : NULL,
-               &pair);
+               ret_pair);
     return status;
 }
 
@@ -184,8 +183,9 @@ static kvr_status post_to_quota(struct push *push, struct push_job *job,
     for (; status == KVR_OK && posted_count < count; posted_count += status == KVR_OK) {
         struct push_write write = {
             .chunk = chunk + posted_count, .token = job->index, .more = posted_count + 1 < count};
+        struct kvr_pair pair;
 
-        status = push_post_one(push, job, segment, &write);
+        status = push_post_one(push, job, segment, &write, &pair);
     }
     kvr_plan_seek(segment->plan, chunk + posted_count, cursor);
     *ret_count = posted_count;

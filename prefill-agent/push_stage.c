@@ -102,6 +102,16 @@ static kvr_status gather_start(struct push *push, struct push_stage *stage, stru
     return status;
 }
 
+/* The ring is given back in order: the write of its oldest part holds all that is behind it, of
+ * whatever job. Where that write hangs, no job hears NO_RAIL: none of them is refused a rail. */
+static void ring_awaited(struct push *push, const struct push_stage *stage)
+{
+    const struct push_part *oldest = &stage->parts[stage->ring.first];
+
+    if (stage->ring.count > 0 && oldest->job != NULL && oldest->posted)
+        kvr_group_awaits(push->group, oldest->job->peer, &oldest->pair);
+}
+
 kvr_status push_stage_gather(struct push *push, struct push_job *job, struct push_segment *segment,
                              struct kvr_plan_cursor *cursor, uint32_t count, bool again,
                              uint32_t *ret_count)
@@ -118,6 +128,8 @@ kvr_status push_stage_gather(struct push *push, struct push_job *job, struct pus
     for (; copy != NULL && chunks < count && chunks < GATHER_CHUNKS; chunks++)
         if (!gather_add(stage, job, segment, &behind, &gather))
             break;
+    if (chunks == 0 && copy != NULL)
+        ring_awaited(push, stage);
     if (chunks == 0)
         return KVR_AGAIN; /* a write's completion or the end of a copy makes room */
     for (uint32_t i = 0; i < chunks; i++)
@@ -193,7 +205,7 @@ static kvr_status part_post(struct push *push, struct push_stage *stage, uint32_
                                .gathered = part,
                                .token = token_of(job, number),
                                .more = more_behind(stage, number)};
-    kvr_status status = push_post_one(push, job, part->segment, &write);
+    kvr_status status = push_post_one(push, job, part->segment, &write, &part->pair);
 
     push_tell_rail(push, job, status, true);
     if (status != KVR_OK)

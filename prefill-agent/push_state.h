@@ -43,7 +43,7 @@ bool push_stage_busy(const struct push *push); /* something is gathered or being
 kvr_status push_send(struct push *push, struct push_job *job, struct push_segment *segment,
                      struct kvr_plan_cursor *cursor, uint32_t count, bool again,
                      uint32_t *ret_count);
-/* One chunk as a write of its own. gathered: where its bytes lie in the
+/* One chunk as a write of its own; *ret_pair with KVR_OK. gathered: where its bytes lie in the
  * stage's memory, or NULL where the pages themselves are read. */
 struct push_write {
     uint32_t chunk; /* of the segment */
@@ -52,7 +52,7 @@ struct push_write {
     bool more;
 };
 kvr_status push_post_one(struct push *push, struct push_job *job, struct push_segment *segment,
-                         const struct push_write *write);
+                         const struct push_write *write, struct kvr_pair *ret_pair);
 /* push_report.c */
 /* To the loop, about the job; NULL: about none. */
 void push_tell(struct push *push, const struct push_job *job, union push_message message);

@@ -193,6 +193,9 @@ KVR_MUST_CHECK kvr_status kvr_group_post_run(struct kvr_group *group,
 void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *message);
 /* Rail thread: a layer has passed this station. Does nothing without options.stamps. */
 void kvr_group_stamp(const struct kvr_group *group, kvr_station station);
+/* Rail thread: something waits until the writes over that pair end. Where the pair is broken and
+ * they hang, RAIL_ERROR with FULL asks for a fresh endpoint; once in a heartbeat bound. */
+void kvr_group_awaits(struct kvr_group *group, uint32_t peer, const struct kvr_pair *pair);
 /* Writes accepted and not yet completed, all rails. */
 uint64_t kvr_group_outstanding(const struct kvr_group *group);
 

@@ -344,6 +344,22 @@ static void rail_held(struct kvr_group *group, const struct group_rail *rail)
         group->timers.silence_at = end;
 }
 
+void kvr_group_awaits(struct kvr_group *group, uint32_t index, const struct kvr_pair *pair)
+{
+    const struct group_peer *peer = &group->peers[index];
+
+    if (!peer->known || group->timers.silence_ns == 0)
+        return; /* links of a peer that is gone are retired: their own silence is looked for */
+    for (uint32_t k = 0; k < peer->link_count; k++) {
+        struct group_link *link = peer->links[k];
+
+        if (link->state == LINK_BROKEN && link->writes > 0 && link->pair.rail == pair->rail &&
+            link->pair.target_rail == pair->target_rail && link->pair.epoch == pair->epoch &&
+            group->now >= link->progress_at + group->timers.silence_ns)
+            tell_stuck(group, link);
+    }
+}
+
 /* A broken link was reported already. The writes of a retired link can arrive nowhere: their peer
  * is gone, or has another address. */
 void group_links_silent(struct kvr_group *group)

@@ -12,6 +12,7 @@
 
 #define TRANSFER 42
 #define SLOT     7
+#define SILENCE  (3 * KVR_S)
 
 static struct push push;
 static struct push_stage staged;
@@ -47,8 +48,10 @@ static void job_open(uint32_t ring_pages, bool fail, bool to_share)
     for (uint32_t i = 0; i < sizeof(source.memory); i++)
         source.memory[i] = (uint8_t)kvr_mix64(i);
     small_stage_open(&stage, &source, ring_pages, fail, &staged);
-    fixture_open_as(&fixture, &(struct kvr_group_options){
-                                  .rail_count = 2, .ring_entries = 256, .user = push_user(&push)});
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 2,
+                                                          .ring_entries = 256,
+                                                          .silence_ns = SILENCE,
+                                                          .user = push_user(&push)});
     push.group = fixture.group;
     peer_add(&fixture, 0, 2);
     segment.plan = plan_limits != NULL ? small_plan_within(&source, &target, plan_limits, &memory)
@@ -193,6 +196,34 @@ static void a_full_ring_waits_for_completions(void **state)
     }
     assert_int_equal(rounds, 3);
     assert_true(was_told(PUSH_POSTED));
+    job_end();
+}
+
+/* Writes that hang hold the whole ring, and the rails have room: without a word every job of the
+ * stage would wait until something else needs a fresh endpoint. */
+static void a_ring_that_hangs_is_told(void **state)
+{
+    struct kvr_group_message message;
+    unsigned told_count = 0;
+
+    (void)state;
+    job_open(3, false, false);
+    copies_end();
+    assert_int_equal(posted(), 3);
+    fixture_settle(&fixture, now + SILENCE / 2);
+    assert_false(fixture_told(&fixture, KVR_GROUP_RAIL_ERROR, &message));
+    now += SILENCE;
+    fixture_settle(&fixture, now);
+    for (; fixture_told(&fixture, KVR_GROUP_RAIL_ERROR, &message); told_count++) {
+        assert_int_equal(message.rail_error.status, KVR_FULL);
+        message = (struct kvr_group_message){.head.kind = KVR_GROUP_RECYCLE,
+                                             .recycle.rail = message.rail_error.rail};
+        fixture_tell(&fixture, now, &message);
+        fixture_settle(&fixture, now);
+    }
+    assert_true(told_count > 0);
+    copies_end(); /* there is room again */
+    assert_true(posted() > 0);
     job_end();
 }
 
@@ -392,6 +423,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_leave_from_the_ring_when_they_are_whole),
         cmocka_unit_test(a_full_ring_waits_for_completions),
+        cmocka_unit_test(a_ring_that_hangs_is_told),
         cmocka_unit_test(writes_go_to_the_targets_share),
         cmocka_unit_test(what_has_no_room_waits_for_it),
         cmocka_unit_test(one_write_carries_what_one_copy_gathered),

@@ -17,10 +17,10 @@ static void open_silent(struct group_fixture *fixture, uint32_t rail_count)
 /* Two peers share a rail that takes two writes. */
 static void open_narrow(struct group_fixture *fixture)
 {
-    fixture_open_as(
-        fixture,
-        &(struct kvr_group_options){
-            .rail_count = 1, .window_writes = 2, .ring_entries = 64, .silence_ns = SILENCE});
+    fixture_open_as(fixture, &(struct kvr_group_options){.rail_count = 1,
+                                                         .window_writes = 2,
+                                                         .ring_entries = 64,
+                                                         .silence_ns = SILENCE});
     peer_add(fixture, 0, 1);
     peer_add(fixture, 1, 1);
 }
