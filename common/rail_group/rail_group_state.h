@@ -163,6 +163,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
 void group_link_remove(struct kvr_group *group, struct group_link *link);
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
 void group_links_reinsert(struct kvr_group *group, uint32_t rail);
+/* rail_group_silence.c */
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
 
 /* rail_group_post.c */

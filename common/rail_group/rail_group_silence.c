@@ -1,0 +1,113 @@
+/* Links without progress, and what their writes hold. */
+#include "rail_group/rail_group_state.h"
+
+#define HANGS_ALONE 10 /* times the silence of another link */
+
+/* The link holds writes, or refuses each write that is tried. */
+static bool link_owes(const struct kvr_group *group, const struct group_link *link)
+{
+    return link->writes > 0 ||
+           (link->again_count > 0 && group->now < link->again_until + group->timers.silence_ns / 2);
+}
+
+/* A peer that is gone left nothing but a warm-up write, to an address that never answered. The
+ * write reads a page of ours that is never given away. So it may hang for a while, as long as few
+ * do. Else peers that come and go would cost the others the endpoint each time. */
+static bool hangs_alone(const struct group_link *link)
+{
+    return !link->proven && link->writes == 1 && link->warming != 0 &&
+           2 * link->rail->writes < link->rail->writes_max;
+}
+
+/* How long writes may be without progress. */
+static kvr_ns silence_of(const struct kvr_group *group, const struct group_link *link)
+{
+    if (link->state != LINK_RETIRED)
+        return group->timers.silence_ns;
+    return hangs_alone(link) ? HANGS_ALONE * group->timers.silence_ns
+                             : group->timers.silence_ns / 2;
+}
+
+/* A card that goes on trying holds a part of the window, or all of it: only a fresh endpoint of
+ * ours ends that. */
+static void tell_stuck(struct kvr_group *group, struct group_link *link)
+{
+    struct kvr_group_message message = {
+        .head.kind = KVR_GROUP_RAIL_ERROR,
+        .rail_error = {.rail = link->pair.rail,
+                       .epoch = group->rails[link->pair.rail].address.epoch,
+                       .status = KVR_FULL},
+    };
+
+    link->progress_at = group->now;
+    kvr_group_tell(group, &message);
+}
+
+/* A broken link keeps its writes until its endpoint is replaced. Where such links hold the whole
+ * window, the rail's usable links wait for room that never comes, and no transfer hears NO_RAIL. A
+ * fresh endpoint then costs no peer anything: nothing else is on its way. */
+static void rail_held(struct kvr_group *group, const struct group_rail *rail)
+{
+    struct group_link *last = NULL; /* the one with the latest progress */
+    kvr_ns end;
+
+    if (rail->writes < rail->writes_max && rail->bytes < rail->bytes_max)
+        return;
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+
+        if (link == NULL || link->rail != rail || link->writes == 0)
+            continue;
+        if (link->state != LINK_BROKEN)
+            return; /* its own silence is looked for */
+        if (last == NULL || link->progress_at > last->progress_at)
+            last = link;
+    }
+    if (last == NULL)
+        return;
+    end = last->progress_at + group->timers.silence_ns;
+    if (group->now >= end)
+        tell_stuck(group, last);
+    else if (end < group->timers.silence_at)
+        group->timers.silence_at = end;
+}
+
+void kvr_group_awaits(struct kvr_group *group, uint32_t index, const struct kvr_pair *pair)
+{
+    const struct group_peer *peer = &group->peers[index];
+
+    if (!peer->known || group->timers.silence_ns == 0)
+        return; /* links of a peer that is gone are retired: their own silence is looked for */
+    for (uint32_t k = 0; k < peer->link_count; k++) {
+        struct group_link *link = peer->links[k];
+
+        if (link->state == LINK_BROKEN && link->writes > 0 && link->pair.rail == pair->rail &&
+            link->pair.target_rail == pair->target_rail && link->pair.epoch == pair->epoch &&
+            group->now >= link->progress_at + group->timers.silence_ns)
+            tell_stuck(group, link);
+    }
+}
+
+/* A broken link was reported already. The writes of a retired link can arrive nowhere: their peer
+ * is gone, or has another address. */
+void group_links_silent(struct kvr_group *group)
+{
+    group->timers.silence_at = KVR_NEVER;
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        struct group_link *link = kvr_pool_at(&group->links, i, NULL);
+        bool retired = link != NULL && link->state == LINK_RETIRED;
+        kvr_ns end;
+
+        if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
+            continue;
+        end = link->progress_at + silence_of(group, link);
+        if (group->now >= end && retired)
+            tell_stuck(group, link);
+        else if (group->now >= end)
+            group_link_break(group, link, KVR_TIMED_OUT);
+        else if (end < group->timers.silence_at)
+            group->timers.silence_at = end;
+    }
+    for (uint32_t i = group->rail_first; i < group->rail_end; i++)
+        rail_held(group, &group->rails[i]);
+}
