@@ -127,7 +127,7 @@ static void peer_a_hundred_idle_ones_cost_little(void **state)
         snprintf(text, sizeof(text), "127.0.0.%u:%u", i, kvr_peers_port(wide.peers));
         dial(text);
     }
-    LOOP_UNTIL(&loop, target.up == 100 && wide.up == 100);
+    LOOP_UNTIL(&loop, target.up >= 100 && wide.up >= 100);
     run_for(beat_ms);
     uv_timer_init(&loop, &timer);
     uv_timer_start(&timer, stop_loop, 4ul * beat_ms, 0);
