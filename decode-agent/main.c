@@ -50,8 +50,7 @@ static const struct kvr_option own_options[] = {
      .value = "TENANT=N",
      .max = KVR_TENANTS_MAX,
      FIELD(LIST, tenants.fetches),
-     .help = "Most fetches that one tenant may have at once; more are refused as full. Repeat it "
-             "for several tenants."},
+     .help = "Most fetches that one tenant may have at once; more are refused as full."},
     {.name = "fragments",
      .section = "transfers",
      .fallback = "auto",

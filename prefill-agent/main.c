@@ -54,8 +54,7 @@ static const struct kvr_option own_options[] = {
      .value = "TENANT=N",
      .max = KVR_TENANTS_MAX,
      FIELD(LIST, tenants.publishes),
-     .help = "Most publishes that one tenant may have at once; more are refused as full. Repeat it "
-             "for several tenants."},
+     .help = "Most publishes that one tenant may have at once; more are refused as full."},
     {.name = "tenant-bytes",
      .value = "TENANT=SIZE",
      .max = KVR_TENANTS_MAX,

@@ -242,17 +242,25 @@ static void write_rail_counters_of(void *self, const struct agent_view *agent)
     }
 }
 
+/* One counter of all agents; `series` says its number. */
+static void write_counter(struct fleet *fleet, kvr_ns now, struct agent_series *series,
+                          const char *prefix, const struct kvr_rail_counter_facts *facts,
+                          void (*write)(void *, const struct agent_view *))
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s_%s%s", prefix, facts->name, facts->gauge ? "" : "_total");
+    head(series->out, name, facts->gauge ? "gauge" : "counter", facts->text);
+    series->name = name;
+    fleet_each(fleet, now, write, series);
+}
+
 static void write_rail_counters(struct fleet *fleet, kvr_ns now, struct agent_series *series)
 {
     for (int i = 0; i < KVR_RAIL_COUNTER_END; i++) {
-        const struct kvr_rail_counter_facts *facts = kvr_rail_counter_facts((kvr_rail_counter)i);
-        char name[64];
-
-        snprintf(name, sizeof(name), "rail_%s%s", facts->name, facts->gauge ? "" : "_total");
-        head(series->out, name, facts->gauge ? "gauge" : "counter", facts->text);
-        series->name = name;
         series->rail_counter = i;
-        fleet_each(fleet, now, write_rail_counters_of, series);
+        write_counter(fleet, now, series, "rail", kvr_rail_counter_facts((kvr_rail_counter)i),
+                      write_rail_counters_of);
     }
 }
 
@@ -274,15 +282,9 @@ static void write_tenant_counters_of(void *self, const struct agent_view *agent)
 static void write_tenant_counters(struct fleet *fleet, kvr_ns now, struct agent_series *series)
 {
     for (int i = 0; i < KVR_TENANT_COUNTER_END; i++) {
-        const struct kvr_rail_counter_facts *facts =
-            kvr_tenant_counter_facts((kvr_tenant_counter)i);
-        char name[64];
-
-        snprintf(name, sizeof(name), "tenant_%s%s", facts->name, facts->gauge ? "" : "_total");
-        head(series->out, name, facts->gauge ? "gauge" : "counter", facts->text);
-        series->name = name;
         series->tenant_counter = i;
-        fleet_each(fleet, now, write_tenant_counters_of, series);
+        write_counter(fleet, now, series, "tenant", kvr_tenant_counter_facts((kvr_tenant_counter)i),
+                      write_tenant_counters_of);
     }
 }
 
