@@ -16,12 +16,17 @@ static struct kvr_cuda driver;
 static void *library;            /* for the life of the process */
 static struct kvr_error failure; /* of the one try; status KVR_OK: none */
 
-static kvr_status find(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void **ret)
+static bool has(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void **ret)
 {
     CUdriverProcAddressQueryResult found;
 
-    if (get(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT, &found) == CUDA_SUCCESS &&
-        *ret != NULL)
+    return get(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT, &found) == CUDA_SUCCESS &&
+           *ret != NULL;
+}
+
+static kvr_status find(PFN_cuGetProcAddress_v12000 get, const char *name, int version, void **ret)
+{
+    if (has(get, name, version, ret))
         return KVR_OK;
     return kvr_error_set(&failure, KVR_UNSUPPORTED, "cuda",
                          "libcuda.so.1 has no %s of version %d: install a driver of CUDA 12.0 or "
@@ -39,6 +44,11 @@ static kvr_status find_all(PFN_cuGetProcAddress_v12000 get)
     if (status == KVR_OK && (status = find(get, "cu" #name, (of), &found)) == KVR_OK)              \
         driver.name = (PFN_cu##name##_v##of)found;
     KVR_CUDA_LIST(X)
+#undef X
+#define X(name, of)                                                                                \
+    if (has(get, "cu" #name, (of), &found))                                                        \
+        driver.name = (PFN_cu##name##_v##of)found;
+    KVR_CUDA_LATER_LIST(X)
 #undef X
     return status;
 }

@@ -70,9 +70,17 @@
     X(ModuleGetFunction, 2000)                                                                     \
     X(LaunchKernel, 4000)
 
+/* The same for functions that later drivers have; NULL elsewhere. */
+#if CUDA_VERSION >= 12080
+#define KVR_CUDA_LATER_LIST(X) X(MemcpyBatchAsync, 12080)
+#else
+#define KVR_CUDA_LATER_LIST(X)
+#endif
+
 struct kvr_cuda {
 #define X(name, version) PFN_cu##name##_v##version name;
     KVR_CUDA_LIST(X)
+    KVR_CUDA_LATER_LIST(X)
 #undef X
     int version; /* of the driver's API: 12040 */
     int device_count;

@@ -8,6 +8,7 @@
 
 #define COPY_PIECES  ((size_t)KVR_DEVICE_COPIES_MAX * KVR_DEVICE_PIECES_MAX)
 #define PIECES_BYTES ((COPY_PIECES + MOVES_MAX) * sizeof(struct kvr_copy_piece))
+#define PIECE_BYTES  16384u
 
 kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error)
 {
@@ -39,24 +40,6 @@ static void cuda_unpin(struct kvr_device *device, void *base)
 }
 
 /* ---- copies -------------------------------------------------------------------------------- */
-
-static CUresult copy_by_driver(const struct device_cuda *cuda, kvr_device_way way,
-                               const struct kvr_device_piece *pieces, uint32_t piece_count)
-{
-    CUresult code = CUDA_SUCCESS;
-
-    for (uint32_t i = 0; i < piece_count && code == CUDA_SUCCESS; i++) {
-        const struct kvr_device_piece *piece = &pieces[i];
-        CUdeviceptr address = ((const struct cuda_memory *)piece->memory)->address + piece->offset;
-
-        code = way == KVR_DEVICE_GATHER
-                   ? cuda->cuda->MemcpyDtoHAsync(piece->host, address, piece->bytes,
-                                                 cuda->streams[way])
-                   : cuda->cuda->MemcpyHtoDAsync(address, piece->host, piece->bytes,
-                                                 cuda->streams[way]);
-    }
-    return code;
-}
 
 CUresult cuda_launch(const struct device_cuda *cuda, CUstream stream, CUdeviceptr pieces,
                      uint32_t piece_count, uint64_t longest)
@@ -93,19 +76,32 @@ static CUresult copy_by_kernel(const struct device_cuda *cuda, kvr_device_way wa
     return cuda_launch(cuda, cuda->streams[way], copy->pieces_address, piece_count, longest);
 }
 
-static CUresult copy_pieces(const struct device_cuda *cuda, kvr_device_way way,
-                            struct cuda_copy *copy, const struct kvr_device_piece *pieces,
-                            uint32_t piece_count)
+/* A batch of the driver copies pieces of at least PIECE_BYTES as fast as the other ways, and holds
+ * up no kernel of the engine. */
+static bool packs(const struct device_cuda *cuda, const struct kvr_device_piece *pieces,
+                  uint32_t piece_count)
+{
+    uint64_t bytes = 0;
+
+    if (cuda->packer == NULL || cuda->packs_all || cuda->batch == NULL)
+        return cuda->packer != NULL;
+    for (uint32_t i = 0; i < piece_count; i++)
+        bytes += pieces[i].bytes;
+    return bytes < (uint64_t)piece_count * PIECE_BYTES;
+}
+
+static CUresult copy_pieces(struct device_cuda *cuda, kvr_device_way way, struct cuda_copy *copy,
+                            const struct kvr_device_piece *pieces, uint32_t piece_count)
 {
     bool taken = false;
     CUresult code = CUDA_SUCCESS;
 
-    if (cuda->packer != NULL)
+    if (cuda->direct)
+        return copy_by_kernel(cuda, way, copy, pieces, piece_count);
+    if (packs(cuda, pieces, piece_count))
         code = cuda_copy_packed(cuda, way, copy, pieces, piece_count, &taken);
-    if (taken || code != CUDA_SUCCESS)
-        return code;
-    return cuda->direct ? copy_by_kernel(cuda, way, copy, pieces, piece_count)
-                        : copy_by_driver(cuda, way, pieces, piece_count);
+    return taken || code != CUDA_SUCCESS ? code
+                                         : cuda_copy_by_driver(cuda, way, pieces, piece_count);
 }
 
 static bool addressable(const struct kvr_device_piece *pieces, uint32_t piece_count)
@@ -233,6 +229,7 @@ static void cuda_close(struct kvr_device *device)
         (void)driver->DevicePrimaryCtxRelease(cuda->number);
     if (cuda->pieces != NULL)
         munmap(cuda->pieces, PIECES_BYTES);
+    cuda_batch_close(cuda);
     free(cuda);
 }
 
@@ -329,57 +326,59 @@ static kvr_status module_open(struct device_cuda *cuda, struct kvr_error *error)
     return status;
 }
 
-/* device_cuda.h says why. */
-static bool wants_kernel(const struct device_cuda *cuda, kvr_cuda_copier copier)
+/* The kernel addresses pinned memory as this process does. */
+static kvr_status direct_open(struct device_cuda *cuda, struct kvr_error *error)
 {
-    return copier == KVR_CUDA_COPIER_AUTO ? kvr_cuda_mps(cuda->cuda, cuda->number)
-                                          : copier != KVR_CUDA_COPIER_DRIVER;
-}
-
-/* A driver that refuses the kernel still copies, piece by piece.
- *
- * Where the GPU sees pinned memory at other addresses than this process, the kernel copies only
- * within the GPU. */
-static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
-                              struct kvr_error *error)
-{
-    kvr_status status;
     int same = 0;
 
-    if (!wants_kernel(cuda, copier))
-        return KVR_OK;
-    if (&kvr_copy_kernel_image[0] == &kvr_copy_kernel_image_end[0])
-        return copier == KVR_CUDA_COPIER_AUTO
-                   ? KVR_OK
-                   : kvr_error_set(error, KVR_UNSUPPORTED, "device",
-                                   "this build has no copy kernel: nvcc was not found");
-    status = module_open(cuda, error);
-    if (status != KVR_OK && copier == KVR_CUDA_COPIER_AUTO) {
-        cuda->device.slower = *error;
-        return KVR_OK;
-    }
-    if (status != KVR_OK)
-        return status;
     (void)cuda->cuda->DeviceGetAttribute(
         &same, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, cuda->number);
     cuda->direct = same != 0;
-    if (copier == KVR_CUDA_COPIER_KERNEL && !cuda->direct)
-        return kvr_error_set(error, KVR_UNSUPPORTED, "device",
-                             "this GPU sees pinned memory at other addresses than processes do: "
-                             "its kernels cannot copy to and from there");
-    return copier == KVR_CUDA_COPIER_PACKED || !cuda->direct ? cuda_packer_open(cuda, error)
-                                                             : KVR_OK;
+    return cuda->direct
+               ? KVR_OK
+               : kvr_error_set(error, KVR_UNSUPPORTED, "device",
+                               "this GPU sees pinned memory at other addresses than processes do: "
+                               "its kernels cannot copy to and from there");
+}
+
+/* A driver that refuses the kernel still copies and moves, piece by piece. device_cuda.h says which
+ * way is taken when. */
+static kvr_status kernel_open(struct device_cuda *cuda, kvr_cuda_copier copier,
+                              struct kvr_error *error)
+{
+    bool chosen = copier != KVR_CUDA_COPIER_AUTO;
+    kvr_status status;
+
+    if (copier == KVR_CUDA_COPIER_DRIVER)
+        return KVR_OK;
+    if (&kvr_copy_kernel_image[0] == &kvr_copy_kernel_image_end[0])
+        return chosen ? kvr_error_set(error, KVR_UNSUPPORTED, "device",
+                                      "this build has no copy kernel: nvcc was not found")
+                      : KVR_OK;
+    status = module_open(cuda, error);
+    if (status != KVR_OK && !chosen) {
+        cuda->device.slower = *error;
+        return KVR_OK;
+    }
+    KVR_TRY(status);
+    if (copier == KVR_CUDA_COPIER_KERNEL)
+        return direct_open(cuda, error);
+    cuda->packs_all = chosen;
+    return chosen || kvr_cuda_mps(cuda->cuda, cuda->number) ? cuda_packer_open(cuda, error)
+                                                            : KVR_OK;
 }
 
 static const char *copier_say(const struct device_cuda *cuda)
 {
-    if (cuda->packer != NULL)
-        return "a kernel gathers them within the GPU, and the driver copies";
-    if (cuda->module != NULL)
+    if (cuda->direct)
         return "a kernel copies";
-    return kvr_cuda_mps(cuda->cuda, cuda->number)
-               ? "the driver copies"
-               : "the driver copies; a kernel would take turns with the engine's, without MPS";
+    if (cuda->packer == NULL)
+        return cuda->batch != NULL ? "the driver copies, all pages of a copy in one call"
+                                   : "the driver copies each page";
+    return cuda->batch != NULL && !cuda->packs_all
+               ? "the driver copies, all pages of a copy in one call; small ones are gathered "
+                 "within the GPU by a kernel first"
+               : "a kernel gathers them within the GPU, and the driver copies";
 }
 
 kvr_status kvr_device_cuda_ordinal(const struct kvr_gpu *gpu, int32_t *ret_ordinal,
@@ -461,6 +460,8 @@ kvr_status kvr_device_cuda_open(int32_t ordinal, kvr_cuda_copier copier,
         status = streams_open(cuda, error);
     if (status == KVR_OK)
         status = pieces_open(cuda, error);
+    if (status == KVR_OK)
+        status = cuda_batch_open(cuda, error);
     if (status == KVR_OK)
         status = kernel_open(cuda, copier, error);
     if (status != KVR_OK) {

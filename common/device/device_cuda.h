@@ -10,16 +10,19 @@
 /* Where it is not, no region on a GPU will come, and cards are opened for host memory alone. */
 #define KVR_CUDA_CONTROL "/dev/nvidiactl"
 
-/* The way in which pieces are moved: X(symbol, name).
+/* The way in which pieces are copied between the GPU and host memory: X(symbol, name).
  *
- *   auto    the kernel with MPS, if the build has it and the driver takes it; else as driver
+ *   auto    as driver; with MPS small pieces as packed
  *   kernel  one launch for all pieces
  *   packed  one launch within the GPU, and one copy of all pieces by the driver
- *   driver  the driver's copy of each piece
+ *   driver  the driver's copies of all pieces in one call; before CUDA 12.8 a call for each piece
  *
- * Without MPS a GPU runs the kernels of one process at a time: a kernel that copies waits until the
- * engine's model yields the GPU, and then the model waits for it. The driver's copies are made by
- * engines of their own. */
+ * The driver's copies are made by engines of their own. On an H100 without MPS they did not slow a
+ * model beside them at all, where the kernel made the model's steps five times as long: a GPU runs
+ * the kernels of one process at a time then (tests/bench/RESULTS.md).
+ *
+ * Moves within a GPU or between GPUs are made by the kernel, unless driver is chosen: the driver's
+ * own take turns with the model as well, and last nine times as long. */
 #define KVR_CUDA_COPIER_LIST(X)                                                                    \
     X(KVR_CUDA_COPIER_AUTO, "auto")                                                                \
     X(KVR_CUDA_COPIER_KERNEL, "kernel")                                                            \

@@ -3,10 +3,12 @@
 
 #include "device/device_cuda_state.h"
 
-/* A free GPU moves most lists in this time. */
+/* A free GPU moves a list in this time: its launch, and a byte in a thousandth of a nanosecond. */
 #define SPIN_NS      (20 * KVR_US)
+#define SPIN_NS_MAX  (200 * KVR_US)
+#define BYTES_A_NS   1000
 /* A sleep is a part of the time that was waited so far, within these bounds. */
-#define SLEEP_PART   4
+#define SLEEP_PART   16
 #define SLEEP_NS_MIN (20 * KVR_US)
 #define SLEEP_NS_MAX (500 * KVR_US)
 
@@ -63,9 +65,19 @@ static void sleep_for(kvr_ns waited)
     (void)nanosleep(&time, NULL);
 }
 
+static kvr_ns spin_of(const struct kvr_device_move *pieces, uint32_t piece_count)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < piece_count; i++)
+        bytes += pieces[i].bytes;
+    return bytes / BYTES_A_NS < SPIN_NS_MAX - SPIN_NS ? SPIN_NS + (kvr_ns)(bytes / BYTES_A_NS)
+                                                      : SPIN_NS_MAX;
+}
+
 /* The driver's own wait spins. On a GPU that computes for another process, moves may wait for
  * milliseconds until their turn comes: the thread leaves the core to others meanwhile. */
-static CUresult await_moves(const struct device_cuda *cuda)
+static CUresult await_moves(const struct device_cuda *cuda, kvr_ns spin)
 {
     const struct kvr_cuda *driver = cuda->cuda;
     kvr_ns began = kvr_clock_now();
@@ -78,7 +90,7 @@ static CUresult await_moves(const struct device_cuda *cuda)
     while ((code = driver->EventQuery(cuda->moved)) == CUDA_ERROR_NOT_READY) {
         kvr_ns waited = kvr_clock_now() - began;
 
-        if (waited > SPIN_NS)
+        if (waited > spin)
             sleep_for(waited);
     }
     return code;
@@ -97,7 +109,7 @@ kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pi
         uint32_t count = piece_count < MOVES_MAX ? piece_count : MOVES_MAX;
         CUresult code = cuda->module != NULL ? move_by_kernel(cuda, pieces, count)
                                              : move_by_driver(cuda, pieces, count);
-        CUresult end = await_moves(cuda);
+        CUresult end = await_moves(cuda, spin_of(pieces, count));
 
         cuda->failed = code != CUDA_SUCCESS || end != CUDA_SUCCESS;
         pieces += count;

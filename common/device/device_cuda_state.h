@@ -18,6 +18,7 @@ struct cuda_copy {
 };
 
 struct cuda_packer;
+struct cuda_batch;
 
 struct device_cuda {
     struct kvr_device device;
@@ -26,8 +27,10 @@ struct device_cuda {
     CUcontext context;
     CUmodule module; /* NULL: the driver copies and moves pieces */
     CUfunction kernel;
-    bool direct;                /* the GPU sees pinned memory at this process's addresses */
-    struct cuda_packer *packer; /* NULL: the kernel copies to and from host memory itself */
+    bool direct;                /* the kernel copies to and from host memory itself */
+    struct cuda_packer *packer; /* NULL: nothing is packed */
+    bool packs_all;             /* also what a batch of the driver copies as fast */
+    struct cuda_batch *batch;   /* NULL: the driver takes a call for each piece */
     CUstream streams[WAYS];
     bool failed; /* after an error that the context does not recover from: all copies fail */
     struct cuda_copy copies[KVR_DEVICE_COPIES_MAX];
@@ -61,6 +64,11 @@ struct kvr_device_hint cuda_memory_hint(const struct kvr_device_memory *memory);
 /* device_cuda_move.c */
 kvr_status cuda_move(struct kvr_device *device, const struct kvr_device_move *pieces,
                      uint32_t piece_count);
+/* device_cuda_batch.c */
+kvr_status cuda_batch_open(struct device_cuda *cuda, struct kvr_error *error);
+void cuda_batch_close(struct device_cuda *cuda);
+CUresult cuda_copy_by_driver(struct device_cuda *cuda, kvr_device_way way,
+                             const struct kvr_device_piece *pieces, uint32_t piece_count);
 /* device_cuda_packed.c. Not taken: the pieces do not fit, and nothing was done. */
 kvr_status cuda_packer_open(struct device_cuda *cuda, struct kvr_error *error);
 void cuda_packer_close(struct device_cuda *cuda);

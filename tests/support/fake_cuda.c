@@ -98,7 +98,7 @@ CUresult fake_Init(unsigned flags)
 
 CUresult fake_DriverGetVersion(int *ret)
 {
-    *ret = 12040;
+    *ret = getenv("FAKE_CUDA_NO_BATCH") != NULL ? 12040 : 12080;
     return CUDA_SUCCESS;
 }
 
@@ -308,10 +308,12 @@ fake_get(const char *symbol, void **ret, int version, cuuint64_t flags,
 CUresult fake_get(const char *symbol, void **ret, int version, cuuint64_t flags,
                   CUdriverProcAddressQueryResult *found)
 {
+    bool old = getenv("FAKE_CUDA_NO_BATCH") != NULL && version == 12080;
+
     (void)flags;
     *found = CU_GET_PROC_ADDRESS_SUCCESS;
 #define X(name, of)                                                                                \
-    if (strcmp(symbol, "cu" #name) == 0 && version == (of)) {                                      \
+    if (strcmp(symbol, "cu" #name) == 0 && version == (of) && !old) {                              \
         PFN_cu##name##_v##of function = fake_##name;                                               \
         *ret = (void *)function;                                                                   \
         return CUDA_SUCCESS;                                                                       \

@@ -22,6 +22,7 @@
 /* Those that kvrail calls, and those that probes of the tests call. */
 #define FAKE_CUDA_LIST(X)                                                                          \
     KVR_CUDA_LIST(X)                                                                               \
+    KVR_CUDA_LATER_LIST(X)                                                                         \
     X(MemGetInfo, 3020)                                                                            \
     X(PointerSetAttribute, 6000)
 

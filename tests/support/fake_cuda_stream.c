@@ -186,6 +186,32 @@ CUresult fake_MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
                : CUDA_ERROR_INVALID_VALUE;
 }
 
+#if CUDA_VERSION >= 12080
+
+/* FAKE_CUDA_REFUSES_BATCHES: after the first copy. */
+CUresult fake_MemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                               CUmemcpyAttributes *attributes, size_t *firsts,
+                               size_t attribute_count, size_t *ret_failed, CUstream stream)
+{
+    CUresult code = CUDA_SUCCESS;
+
+    if (count == 0 || attribute_count != 1 || firsts[0] != 0 || stream == NULL ||
+        attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count && code == CUDA_SUCCESS; i++) {
+        *ret_failed = i;
+        if (bytes[i] == 0 ||
+            (!fake_is_device(from[i], bytes[i]) && !fake_is_device(to[i], bytes[i])))
+            return CUDA_ERROR_INVALID_VALUE;
+        code = i > 0 && getenv("FAKE_CUDA_REFUSES_BATCHES") != NULL
+                   ? CUDA_ERROR_NOT_SUPPORTED
+                   : fake_queue_copy(stream, from[i], to[i], bytes[i]);
+    }
+    return code;
+}
+
+#endif
+
 CUresult fake_StreamIsCapturing(CUstream stream, CUstreamCaptureStatus *ret)
 {
     (void)stream;
