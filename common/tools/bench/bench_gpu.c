@@ -1,6 +1,7 @@
 /* `kvrail bench gpu`: what a GPU's copies and its readiness words cost. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_child.h"
@@ -62,10 +63,12 @@ static const struct kvr_command command = {
     .description =
         "What staging and readiness cost on a GPU, in one process and without agents:\n"
         "  out, in           large plain copies of the driver, to and from pinned memory\n"
-        "  gather, scatter   the same bytes as scattered pages, by the kernel that staging uses;\n"
-        "                    _packed: by way of the device's memory, the last half by the\n"
-        "                    driver; _driver: by a copy of the driver for each page\n"
+        "  gather, scatter   the same bytes as scattered pages, by a kernel; _packed: by way of\n"
+        "                    the device's memory, the last half by the driver; _driver: by the\n"
+        "                    driver, all pages in one call where it has that (CUDA 12.8)\n"
         "  beside            a plain copy within the device\n"
+        "  move              scattered pages within the device, by the kernel; _driver: by a copy\n"
+        "                    of the driver for each page\n"
         "  ready             from the GPU's readiness word to the first posted write, by the\n"
         "                    GPU's clock: the round trip until a rail group's spinning thread has\n"
         "                    posted and replied, less the median of a raw round trip\n"
@@ -87,6 +90,8 @@ static const char *const names[GPU_COPIES] = {
     [GPU_SCATTER] = "scatter",
     [GPU_SCATTER_DRIVER] = "scatter_driver",
     [GPU_BESIDE] = "beside",
+    [GPU_MOVE] = "move",
+    [GPU_MOVE_DRIVER] = "move_driver",
 };
 
 struct figures {
@@ -100,7 +105,7 @@ struct figures {
 
 static enum gpu_copy plain_of(enum gpu_copy what)
 {
-    if (what == GPU_BESIDE)
+    if (what >= GPU_BESIDE)
         return GPU_BESIDE;
     return what < GPU_IN ? GPU_OUT : GPU_IN;
 }
@@ -233,6 +238,7 @@ int bench_gpu_main(int argc, char **argv)
     if ((chosen.page_bytes & (chosen.page_bytes - 1)) != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a power of two");
     bench_catch_signals();
+    (void)prctl(PR_SET_TIMERSLACK, 1000ul); /* as the rail groups' threads */
     if (!bench_device_open(&device, chosen.device)) {
         bench_device_close(&device);
         return BENCH_EXIT_NO_DEVICE;

@@ -7,6 +7,9 @@
 
 #include "tools/bench/bench_pool.h"
 
+#define MOVES      960u /* pieces of a call, as local rails have them */
+#define FAR        127u /* primes */
+#define FARTHER    131u
 #define SLOTS      4u            /* copies under way */
 #define SLOT_BYTES (32ull << 20) /* of pinned memory each */
 
@@ -72,7 +75,7 @@ static struct way way_of(const struct gpu_copies *copies, enum gpu_copy what)
 {
     const struct bench_device *device = copies->device;
     bool packed = what == GPU_GATHER_PACKED || what == GPU_SCATTER_PACKED;
-    bool ours = what == GPU_GATHER || what == GPU_SCATTER;
+    bool ours = what == GPU_GATHER || what == GPU_SCATTER || what == GPU_MOVE;
     struct way way = {
         .way = what < GPU_IN ? KVR_DEVICE_GATHER : KVR_DEVICE_SCATTER,
         .device = device->plain,
@@ -89,7 +92,9 @@ static struct way way_of(const struct gpu_copies *copies, enum gpu_copy what)
 
 bool gpu_copies_can(const struct gpu_copies *copies, enum gpu_copy what)
 {
-    return way_of(copies, what).device != NULL;
+    const struct kvr_device *device = way_of(copies, what).device;
+
+    return device != NULL && (what < GPU_MOVE || device->ops->move != NULL);
 }
 
 /* The next pages of the order, as many as a copy takes; or the next slot's worth in a row. */
@@ -141,6 +146,29 @@ static uint32_t copy_end(const struct way *way)
     return copied.status == KVR_OK ? (uint32_t)copied.token : SLOTS;
 }
 
+/* From the first half of the memory to the second, as many pages as one call takes at a time, far
+ * apart and each once in a round. */
+static double moves_turn(struct gpu_copies *copies, const struct way *way, kvr_ns duration)
+{
+    static struct kvr_device_move pieces[MOVES];
+    uint64_t half = page_count(copies) / 2, page = copies->page_bytes, bytes = 0;
+    kvr_ns began = kvr_clock_now();
+
+    while (kvr_clock_now() - began < duration) {
+        for (uint32_t i = 0; i < MOVES; i++, copies->next++)
+            pieces[i] = (struct kvr_device_move){
+                .source = way->memory,
+                .target = way->memory,
+                .source_offset = page * (copies->next * FAR % half),
+                .target_offset = page * (half + copies->next * FARTHER % half),
+                .bytes = page};
+        if (way->device->ops->move(way->device, pieces, MOVES) != KVR_OK)
+            return (double)complain("a move failed");
+        bytes += MOVES * page;
+    }
+    return (double)bytes / (double)(kvr_clock_now() - began);
+}
+
 double gpu_copies_turn(struct gpu_copies *copies, enum gpu_copy what, kvr_ns duration)
 {
     struct way way = way_of(copies, what);
@@ -155,6 +183,8 @@ double gpu_copies_turn(struct gpu_copies *copies, enum gpu_copy what, kvr_ns dur
             (void)complain("a copy within the device failed");
         return rate;
     }
+    if (what == GPU_MOVE || what == GPU_MOVE_DRIVER)
+        return moves_turn(copies, &way, duration);
     while (under_way > 0 || kvr_clock_now() - began < duration) {
         if (under_way < SLOTS && kvr_clock_now() - began < duration) {
             begun = copy_begin(copies, &way, slot);

@@ -1,5 +1,5 @@
-/* Copies between a device and pinned memory: scattered pages by the way that staging takes, and
- * plain ones by the driver, of large pieces one after the other. */
+/* Copies between a device and pinned memory, and within a device: scattered pages by each way that
+ * agents have, and plain ones by the driver, of large pieces one after the other. */
 #ifndef KVR_TOOLS_BENCH_GPU_COPY_H
 #define KVR_TOOLS_BENCH_GPU_COPY_H
 
@@ -9,12 +9,14 @@ enum gpu_copy {
     GPU_OUT,           /* plain, from the device */
     GPU_GATHER,        /* pages at random, one launch a copy */
     GPU_GATHER_PACKED, /* the same, packed within the device first */
-    GPU_GATHER_DRIVER, /* the same, a copy of the driver each */
+    GPU_GATHER_DRIVER, /* the same, by the driver's copies */
     GPU_IN,            /* plain, to the device */
     GPU_SCATTER,
     GPU_SCATTER_PACKED,
     GPU_SCATTER_DRIVER,
-    GPU_BESIDE, /* plain, within the device */
+    GPU_BESIDE,      /* plain, within the device */
+    GPU_MOVE,        /* pages at random, within the device */
+    GPU_MOVE_DRIVER, /* the same, a copy of the driver each */
     GPU_COPIES
 };
 
