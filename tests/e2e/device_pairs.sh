@@ -11,14 +11,15 @@ need kvrail-scheduler prefill-agent decode-agent ../tests/gpu_pair
 start_scheduler
 start_prefill
 start_decode
-# The engines may see other GPUs than the agents do.
+# The engines may see other GPUs than the agents do, and be in a PID namespace of their own, as in a container.
 visible=${KVRAIL_ENGINE_GPUS:+CUDA_VISIBLE_DEVICES=$KVRAIL_ENGINE_GPUS}
+contained=${KVRAIL_ENGINE_CONTAINED:+unshare --fork --pid --mount-proc}
 kinds=${KVRAIL_GPU_KINDS:-host ipc vmm segments} requests=${KVRAIL_REQUESTS:-10} pairs=0 staged=0
 for source in $kinds; do
     for target in $kinds; do
         code=0
-        # shellcheck disable=SC2086 # one word or none
-        timeout 300 env $visible "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" \
+        # shellcheck disable=SC2086 # words or none
+        timeout 300 env $visible $contained "$bin/../tests/gpu_pair" "$work/source.sock" "$work/target.sock" "$source_agent" \
             "$source" "$target" "$requests" >"$work/pair.log" 2>&1 || code=$?
         [ $code -ne 77 ] || exit 77
         [ $code -eq 0 ] || fail "from $source to $target memory: exit $code"

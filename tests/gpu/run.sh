@@ -131,7 +131,7 @@ export KVRAIL_BIN_DIR="$build/bin" KVRAIL_ROOT_DIR="$root"
 # ---- results ----------------------------------------------------------------------------------------
 
 passed=0 failed=0 skipped=0
-seconds_left() { echo $((460 - $(date +%s) + began)); } # of the part
+seconds_left() { echo $((${KVRAIL_GPU_SECONDS:-460} - $(date +%s) + began)); } # of the part
 text() { printf '%s' "$1" | tr -d '[:cntrl:]'; }
 tabbed() { # a line of PART.tsv
     line=$1
@@ -205,7 +205,7 @@ run_probes() {
     done
     of_devices=${kinds#host} of_devices=${of_devices# }
     if [ -z "$of_devices" ]; then
-        for name in agent_memory engine_killed visible torch; do
+        for name in agent_memory engine_killed visible contained torch; do
             result $name skipped 'no process may open device memory'
         done
         return
@@ -213,6 +213,15 @@ run_probes() {
     check 40 agent_memory env KVRAIL_GPU_KINDS="${of_devices##* }" sh "$here/agent_memory.sh" "$driver"
     check 60 engine_killed env KVRAIL_GPU_KINDS="$of_devices" sh "$here/engine_killed.sh" "$driver"
     run_visible
+    if ! unshare --fork --pid --mount-proc true 2>/dev/null; then
+        result contained skipped 'this process may make no PID namespace'
+    elif can vmm; then
+        # CUDA IPC does not cross PID namespaces.
+        check 60 contained env KVRAIL_ENGINE_CONTAINED=yes KVRAIL_GPU_KINDS='host vmm' KVRAIL_REQUESTS=20 \
+            sh "$root/tests/e2e/device_pairs.sh" "$driver"
+    else
+        result contained skipped 'no process may open VMM allocations'
+    fi
     if [ -n "$driver" ]; then
         result torch skipped 'PyTorch asks for a real driver'
     else
@@ -239,7 +248,8 @@ run_visible() {
 
 # ---- right bytes ------------------------------------------------------------------------------------
 
-if [ -n "$driver" ]; then requests=${KVRAIL_GPU_REQUESTS:-20} tables=50; else requests=556 tables=10000; fi
+if [ -n "$driver" ]; then requests=20 tables=50; else requests=556 tables=10000; fi
+requests=${KVRAIL_GPU_REQUESTS:-$requests}
 conformance=$build/tests/device.conformance_host
 run_correct() {
     for copier in kernel packed driver; do
@@ -247,14 +257,19 @@ run_correct() {
     done
     campaign=1
     [ -z "$driver" ] || campaign=0
-    # shellcheck disable=SC2016 # the inner shell expands it
-    check 90 random_tables env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
-        echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" cuda_kernel
-    if can vmm; then
-        check 45 conformance_extents env KVRAIL_EXTENTS=1 "$conformance" cuda_kernel
-    else
-        result conformance_extents skipped 'no process may open VMM allocations'
-    fi
+    for copier in kernel driver; do
+        # shellcheck disable=SC2016 # the inner shell expands it
+        check 60 random_tables_$copier env KVRAIL_CAMPAIGN=$campaign sh -c '"$@" &&
+            echo "$0 scatters and as many gathers of random pieces, every byte right"' $tables "$conformance" \
+            cuda_$copier
+    done
+    for copier in kernel driver; do
+        if can vmm; then
+            check 45 conformance_extents_$copier env KVRAIL_EXTENTS=1 "$conformance" cuda_$copier
+        else
+            result conformance_extents_$copier skipped 'no process may open VMM allocations'
+        fi
+    done
     if [ -n "$driver" ]; then
         result example skipped "CUDA's runtime asks for a real driver"
     elif ! can ipc; then
@@ -371,12 +386,12 @@ pushed() {
 run_figures() {
     if [ -n "$driver" ]; then
         seconds=0.02 gib=1
-        gpu='--bytes 64M --rounds 1 --turn 10ms --pings 64'
+        gpu='--bytes 64M --rounds 1 --turn 10ms --pings 64' large='--page-bytes 64k'
         push='--pairs 1 --seconds 0.1 --page-bytes 64k --pages 128 --pool-bytes 64M'
         tcp='--staging-memory 16M' huge=$tcp
     else
         seconds=0.7 gib=${KVRAIL_REGION_GIB:-100}
-        gpu='' push='--pairs 5 --seconds 1' tcp='--staging-memory 1G'
+        gpu='' large='--page-bytes 64k --rounds 5' push='--pairs 5 --seconds 1' tcp='--staging-memory 1G'
         huge='--page-bytes 1M --pages 1024 --pool-bytes 5G --staging-memory 256M'
     fi
     # shellcheck disable=SC2086 # lists of options
@@ -386,12 +401,17 @@ run_figures() {
     bar readiness_p50_us "$(number ready.p50_us)" '<=' 8
     bar readiness_p99_us "$(number ready.p99_us)" '<=' 20
     # shellcheck disable=SC2086
+    measure gpu_64k gpu $gpu $large
+    bar batched_of_contiguous "$(number gather_driver.ratio)" '>=' 0.9
+    bar moved_of_contiguous "$(number move.ratio)" '>=' 0.5
+    # shellcheck disable=SC2086
     pushed push_tcp tcp $push $tcp
     bar staged_of_copy_and_network "$(share "$(number gb_s)" "$(smallest "$copy" "$(number raw_gb_s)")")" '>=' 0.9
     # shellcheck disable=SC2086
     pushed push_local local $push $huge
     bar same_gpu_of_plain_copy "$(share "$(number gb_s)" "$beside")" '>=' 0.85
     printed 60 beside "$build/tests/gpu_beside" $seconds
+    bar model_beside_copies "$(number gather_driver.model_slower)" '<=' 1.05
     if can vmm; then
         printed 60 region sh "$here/region_time.sh" "$gib" "$driver"
     else
