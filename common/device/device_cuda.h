@@ -17,9 +17,9 @@
  *   packed  one launch within the GPU, and one copy of all pieces by the driver
  *   driver  the driver's copies of all pieces in one call; before CUDA 12.8 a call for each piece
  *
- * The driver's copies are made by engines of their own. On an H100 without MPS they did not slow a
- * model beside them at all, where the kernel made the model's steps five times as long: a GPU runs
- * the kernels of one process at a time then (tests/bench/RESULTS.md).
+ * The driver's copies are made by engines of their own: on an H100 they did not slow a model beside
+ * them at all. The kernel made the model's steps twice as long, because without MPS a GPU runs the
+ * kernels of one process at a time (tests/bench/RESULTS.md).
  *
  * Moves within a GPU or between GPUs are made by the kernel, unless driver is chosen: the driver's
  * own take turns with the model as well, and last nine times as long. */
