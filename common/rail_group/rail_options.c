@@ -68,10 +68,12 @@ static const struct kvr_option staging_rows[] = {
     COPYING("device", "device-copies", CHOICE, device_copies,
             .choices = "auto|kernel|packed|driver", .fallback = "auto",
             .help =
-                "What copies pages on a GPU. kernel: one kernel for many pages. packed: a kernel "
-                "gathers them within the GPU, and the driver copies. driver: the driver copies "
-                "each page. auto: the kernel where agent and engine share the GPU by MPS, else "
-                "the driver, because the kernels of both would take turns on the GPU."),
+                "What copies pages between a GPU and host memory. kernel: one kernel for many "
+                "pages. packed: a kernel gathers them within the GPU, and the driver copies. "
+                "driver: the driver copies, many pages in one call where it has that (CUDA 12.8). "
+                "auto: the driver, because it does not hold up the engine's model; small pages "
+                "packed where agent and engine share the GPU by MPS. Moves within a GPU are the "
+                "kernel's, unless this is driver."),
 };
 const struct kvr_option_table kvr_staging_options = TABLE(staging_rows);
 
