@@ -45,12 +45,19 @@ static kvr_status find_all(PFN_cuGetProcAddress_v12000 get)
         driver.name = (PFN_cu##name##_v##of)found;
     KVR_CUDA_LIST(X)
 #undef X
+    return status;
+}
+
+static void find_later(PFN_cuGetProcAddress_v12000 get)
+{
+    void *found = NULL;
+
+    (void)get, (void)found; /* headers before CUDA 12.8 leave the list empty */
 #define X(name, of)                                                                                \
     if (has(get, "cu" #name, (of), &found))                                                        \
         driver.name = (PFN_cu##name##_v##of)found;
     KVR_CUDA_LATER_LIST(X)
 #undef X
-    return status;
 }
 
 static kvr_status start(PFN_cuGetProcAddress_v12000 get)
@@ -59,6 +66,7 @@ static kvr_status start(PFN_cuGetProcAddress_v12000 get)
 
     if (find_all(get) != KVR_OK)
         return failure.status;
+    find_later(get);
     if (kvr_cuda_check(&driver, driver.DriverGetVersion(&driver.version), &failure,
                        "the version of the driver") != KVR_OK)
         return failure.status;
