@@ -13,7 +13,8 @@
  *
  * Threads: rail_open, memory_register and memory_release may be called from any thread; all calls
  * on one endpoint come from one thread (the rail group's). Nothing blocks but open, register,
- * release and close; what a device's pages are, release waits until targets have let go of. */
+ * release and close; with grant_keys the group's thread registers and releases, and neither blocks.
+ * What a device's pages are, release waits until targets have let go of. */
 #ifndef KVR_FABRIC_FABRIC_H
 #define KVR_FABRIC_FABRIC_H
 
@@ -90,6 +91,8 @@ struct kvr_rail_facts {
     bool moves_pages;   /* such a target's device copies pages of another device (KVR_SPAN_PAGES) */
     bool pins_memory;   /* registered memory counts towards the limit of locked memory */
     bool pins_writable; /* memory_register takes only pages that this process may write */
+    bool grant_keys;    /* a registration of host memory costs next to nothing and takes the key
+                           that it is asked for: a target opens its regions for each GRANT alone */
     struct kvr_rail_device_facts device; /* of one opened for device_memory */
 };
 
@@ -106,6 +109,7 @@ struct kvr_memory_span {
     void *base;
     uint64_t bytes;
     bool local, remote; /* it is read from by writes; peers may write to it */
+    uint64_t key;       /* that peers are to have, where the rail has grant_keys; 0: any */
     int fd; /* the sealed memfd that lies at base, or the dmabuf; borrowed. -1: there is none */
     uint64_t fd_offset;
     kvr_span_kind kind;
@@ -191,6 +195,7 @@ struct kvr_fabric_ops {
     kvr_status (*memory_register)(struct kvr_rail *rail, const struct kvr_memory_span *span,
                                   struct kvr_memory **ret_memory, struct kvr_error *error);
     void (*memory_release)(struct kvr_memory *memory);
+    /* key 0: no peer may write to it. */
     struct kvr_remote_key (*memory_key)(const struct kvr_memory *memory);
 
     /* A new endpoint on an address never used before in this boot. */

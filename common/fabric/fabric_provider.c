@@ -112,6 +112,7 @@ static const struct kvr_provider rows[] = {
                    .completes_early = true,
                    .injects = true,
                    .memory_unlocked = true,
+                   .memory_cheap = true,
                    .trywait_since = FI_VERSION(1, 19)}},
     /* Costs measured like those of tcp. */
     {.name = KVR_FABRIC_LOCAL,

@@ -41,6 +41,7 @@ struct kvr_libfabric_facts {
     uint32_t trywait_since; /* fi_trywait works from this libfabric on; 0: always */
     bool by_address;        /* rails are told apart by a local IP address */
     bool memory_unlocked;   /* registrations and progress share a table without a lock */
+    bool memory_cheap;      /* a registration is an entry of a table, whatever its size */
     bool hang_up_first;     /* closing an endpoint leaves its half-open connections dangling */
     const char *environment, *environment_value; /* set unless the user has set it */
     /* Buffers that each endpoint pins for messages, which we never send: how many, and by how much

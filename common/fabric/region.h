@@ -14,6 +14,14 @@ struct kvr_stage;
 struct kvr_device;
 struct kvr_device_memory;
 
+/* Whether peers may write to a region. */
+typedef enum kvr_remote_access {
+    KVR_REMOTE_NONE,
+    KVR_REMOTE_ALWAYS,  /* with its key, as long as the region is registered */
+    KVR_REMOTE_GRANTED, /* the same; but on rails with grant_keys its registration opens nothing,
+                           and each GRANT opens keys of its own */
+} kvr_remote_access;
+
 struct kvr_region {
     struct kvr_region_layout layout;
     uint8_t *base;         /* where byte 0 of the region is mapped here, or what cards call it */
@@ -21,8 +29,9 @@ struct kvr_region {
     uint32_t home;         /* the rail group that it is registered with from the start */
     uint32_t rail_count;   /* of the agent */
     kvr_path path;         /* of its bytes, here; where there are two, over rails to other hosts */
-    struct kvr_memory *memory[KVR_RAILS_MAX]; /* by rail of this agent; NULL: not there */
-    struct kvr_remote_key keys[KVR_RAILS_MAX];
+    kvr_remote_access remote;
+    struct kvr_memory *memory[KVR_RAILS_MAX];  /* by rail of this agent; NULL: not there */
+    struct kvr_remote_key keys[KVR_RAILS_MAX]; /* key 0: none, or each GRANT opens its own */
     /* The stage copies pages to and from staging memory (device/stage.h). Where path is
      * KVR_PATH_STAGED, cards reach staging memory alone: memory, keys and base are its own. Else a
      * transfer may use the stage where that is faster; NULL: not so far. The loop thread sets
@@ -36,6 +45,13 @@ struct kvr_region {
      * there is none. */
     struct kvr_region *moved;
 };
+
+/* On this rail each GRANT opens keys of its own. */
+static inline bool kvr_region_is_granted(const struct kvr_region *region, uint32_t rail)
+{
+    return region->remote == KVR_REMOTE_GRANTED && rail < region->rail_count &&
+           region->memory[rail] != NULL && region->keys[rail].key == 0;
+}
 
 /* Every byte of it goes through staging memory. */
 static inline bool kvr_region_is_staged(const struct kvr_region *region)
@@ -56,18 +72,16 @@ struct kvr_remote_region {
  * that sentence. A registration that fails for memlock names the limit, the size and the remedy. A
  * rail for this host alone that cannot take it goes without, where others before it could; *error
  * then says why. */
-KVR_MUST_CHECK kvr_status kvr_region_open_memfd(const struct kvr_fabric *fabric,
-                                                struct kvr_rail *const *rails, uint32_t rail_count,
-                                                const struct kvr_region_layout *layout, int fd,
-                                                uint64_t fd_offset, bool local, bool remote,
-                                                struct kvr_region **ret_region,
-                                                struct kvr_error *error);
+KVR_MUST_CHECK kvr_status kvr_region_open_memfd(
+    const struct kvr_fabric *fabric, struct kvr_rail *const *rails, uint32_t rail_count,
+    const struct kvr_region_layout *layout, int fd, uint64_t fd_offset, bool local,
+    kvr_remote_access remote, struct kvr_region **ret_region, struct kvr_error *error);
 /* The same for memory that the caller maps itself and keeps until release (tests, the simulator).
  */
 KVR_MUST_CHECK kvr_status kvr_region_open_mapped(const struct kvr_fabric *fabric,
                                                  struct kvr_rail *const *rails, uint32_t rail_count,
                                                  const struct kvr_region_layout *layout, void *base,
-                                                 bool local, bool remote,
+                                                 bool local, kvr_remote_access remote,
                                                  struct kvr_region **ret_region,
                                                  struct kvr_error *error);
 /* A region of device memory behind a stage with the memory `pinned`. The caller keeps stage and
@@ -107,11 +121,9 @@ KVR_MUST_CHECK kvr_status kvr_region_open_direct(const struct kvr_fabric *fabric
 /* Registers it on more rails, those that are not NULL, by the agent's numbers; any thread, while
  * the region is in use. All or none: ret_memory has KVR_RAILS_MAX entries, NULL where nothing is
  * new. */
-KVR_MUST_CHECK kvr_status kvr_region_register(const struct kvr_fabric *fabric,
-                                              const struct kvr_region *region,
-                                              struct kvr_rail *const *rails, bool local,
-                                              bool remote, struct kvr_memory **ret_memory,
-                                              struct kvr_error *error);
+KVR_MUST_CHECK kvr_status kvr_region_register(
+    const struct kvr_fabric *fabric, const struct kvr_region *region, struct kvr_rail *const *rails,
+    bool local, kvr_remote_access remote, struct kvr_memory **ret_memory, struct kvr_error *error);
 /* The registrations are the region's from here on. Loop thread; it informs rail threads that use
  * these rails later. True when there were any. */
 bool kvr_region_adopt(const struct kvr_fabric *fabric, struct kvr_region *region,

@@ -73,6 +73,7 @@ kvr_status kvr_region_open_direct(const struct kvr_fabric *fabric, struct kvr_ra
         return kvr_error_set(error, KVR_NO_MEMORY, "region", "no memory for a region");
     region->layout = *layout;
     region->base = base_of(form);
+    region->remote = remote ? KVR_REMOTE_ALWAYS : KVR_REMOTE_NONE;
     region->rail_count = rail_count;
     for (uint32_t i = 0; i < rail_count; i++) {
         kvr_status status = KVR_OK;

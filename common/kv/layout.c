@@ -172,3 +172,15 @@ kvr_status kvr_layout_check(const struct kvr_region_layout *layout, struct kvr_e
     KVR_TRY(check_places(layout, error));
     return check_nesting(layout, error);
 }
+
+void kvr_layout_span(const struct kvr_region_layout *layout, uint32_t page_first,
+                     uint32_t page_last, uint64_t *ret_first, uint64_t *ret_end)
+{
+    uint64_t tokens = layout->page_tokens > 0 ? layout->page_tokens : 1;
+
+    *ret_first = layout->base + page_first * layout->page_stride;
+    *ret_end = layout->base + (layout->layer_count - 1) * layout->layer_stride +
+               (layout->part_count - 1) * layout->part_stride + page_last * layout->page_stride +
+               (tokens - 1) * layout->token_stride +
+               (layout->head_count - 1) * layout->head_stride + layout->head_bytes;
+}

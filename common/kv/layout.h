@@ -13,6 +13,11 @@
 KVR_MUST_CHECK kvr_status kvr_layout_check(const struct kvr_region_layout *layout,
                                            struct kvr_error *error);
 
+/* The bytes between the first and the last that pages [page_first, page_last] have in the region,
+ * in any layer and part. */
+void kvr_layout_span(const struct kvr_region_layout *layout, uint32_t page_first,
+                     uint32_t page_last, uint64_t *ret_first, uint64_t *ret_end);
+
 /* kvr_plan_make can map the source's regions to the target's for this KV group: dimensions that
  * both have are alike. Pages may differ in tokens, heads, order and gaps. Else KVR_INCOMPATIBLE,
  * with a sentence that names the field and both values ("head_bytes: the source has 128, the target

@@ -188,6 +188,19 @@ void kvr_group_tell(struct kvr_group *group, const struct kvr_group_message *mes
     (void)kept;
 }
 
+kvr_status kvr_group_memory_open(struct kvr_group *group, uint32_t rail,
+                                 const struct kvr_memory_span *span, struct kvr_memory **ret_memory,
+                                 struct kvr_error *error)
+{
+    assert(rail >= group->rail_first && rail < group->rail_end);
+    return group->ops->memory_register(group->rails[rail].rail, span, ret_memory, error);
+}
+
+void kvr_group_memory_close(struct kvr_group *group, struct kvr_memory *memory)
+{
+    group->ops->memory_release(memory);
+}
+
 void kvr_group_stamp(const struct kvr_group *group, kvr_station station)
 {
     if (group->stamps != NULL)

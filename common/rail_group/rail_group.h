@@ -69,6 +69,7 @@ struct kvr_group_piece {
     const struct kvr_remote_region *remote;
     uint64_t local_offset, remote_offset; /* in the regions */
     uint64_t bytes;
+    const struct kvr_remote_key *key; /* NULL: that of the rail in remote->keys */
 };
 
 /* Which pairs a post may leave over, beside what `rails` says. */
@@ -180,6 +181,7 @@ struct kvr_group_run {
     struct kvr_region *const *locals; /* by the plan's source_layout */
     bool direct_copy;                 /* read from the regions' `moved` instead */
     const struct kvr_remote_region *remotes; /* by its target_layout */
+    const struct kvr_remote_key *keys; /* the same, good on each rail; NULL: those of remotes */
 };
 /* Posts as many of the chunks as one batch takes, all over one pair: *ret_posted ≥ 1 with KVR_OK,
  * else 0. The cursor ends behind the accepted chunks. An agent posts page after page most of its
@@ -196,6 +198,13 @@ void kvr_group_stamp(const struct kvr_group *group, kvr_station station);
 /* Rail thread: something waits until the writes over that pair end. Where the pair is broken and
  * they hang, RAIL_ERROR with FULL asks for a fresh endpoint; once in a heartbeat bound. */
 void kvr_group_awaits(struct kvr_group *group, uint32_t peer, const struct kvr_pair *pair);
+/* Rail thread, from `work` or `command`: registers memory on a rail of the group, and releases it.
+ * These take memory of the heap. */
+KVR_MUST_CHECK kvr_status kvr_group_memory_open(struct kvr_group *group, uint32_t rail,
+                                                const struct kvr_memory_span *span,
+                                                struct kvr_memory **ret_memory,
+                                                struct kvr_error *error);
+void kvr_group_memory_close(struct kvr_group *group, struct kvr_memory *memory);
 /* Writes accepted and not yet completed, all rails. */
 uint64_t kvr_group_outstanding(const struct kvr_group *group);
 

@@ -183,7 +183,8 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer,
 
     for (unsigned i = 0; i < post->piece_count; i++) {
         const struct kvr_group_piece *piece = &post->pieces[i];
-        const struct kvr_remote_key *key = &piece->remote->keys[link->pair.target_rail];
+        const struct kvr_remote_key *key =
+            piece->key != NULL ? piece->key : &piece->remote->keys[link->pair.target_rail];
 
         pieces[i] = (struct kvr_fabric_piece){
             .local = piece->local->base + piece->local_offset,
@@ -277,6 +278,7 @@ static bool lane_enter(struct lane *lane, const struct kvr_group_run *run,
     const struct kvr_region *local = local_of(run, piece->source_layout);
     const struct kvr_remote_region *remote = &run->remotes[piece->target_layout];
     const struct kvr_pair *pair = &lane->link->pair;
+    const struct kvr_remote_key *key;
 
     if (pair->rail >= local->rail_count || pair->target_rail >= remote->rail_count)
         return false;
@@ -284,8 +286,9 @@ static bool lane_enter(struct lane *lane, const struct kvr_group_run *run,
     lane->target_layout = piece->target_layout;
     lane->base = local->base;
     lane->memory = local->memory[pair->rail];
-    lane->remote_base = remote->keys[pair->target_rail].base;
-    lane->key = remote->keys[pair->target_rail].key;
+    key = run->keys != NULL ? &run->keys[piece->target_layout] : &remote->keys[pair->target_rail];
+    lane->remote_base = key->base;
+    lane->key = key->key;
     lane->local_bytes = local->layout.bytes;
     lane->remote_bytes = remote->layout.bytes;
     lane->bytes_max =

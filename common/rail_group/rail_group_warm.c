@@ -31,8 +31,8 @@ kvr_status group_scratch_open(struct kvr_group *group, const struct kvr_group_op
     memcpy(&rails[options->rail_first], &options->rails[options->rail_first],
            options->rail_count * sizeof(rails[0]));
     KVR_TRY(kvr_memfd_create("kvrail-scratch", SCRATCH_BYTES, "rail_group", &fd, error));
-    return kvr_region_open_memfd(options->fabric, rails, rail_end, &layout, fd, 0, true, true,
-                                 &group->scratch, error);
+    return kvr_region_open_memfd(options->fabric, rails, rail_end, &layout, fd, 0, true,
+                                 KVR_REMOTE_ALWAYS, &group->scratch, error);
 }
 
 void group_scratch_close(struct kvr_group *group)

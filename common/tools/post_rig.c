@@ -131,7 +131,7 @@ static bool regions_open(struct post_rig *rig)
         return false;
     }
     if (kvr_region_open_mapped(&rig->fabric, rig->rails, rig->options.rails, &rig->layout, base,
-                               true, false, &rig->region, &error) != KVR_OK) {
+                               true, KVR_REMOTE_NONE, &rig->region, &error) != KVR_OK) {
         munmap(base, rig->layout.bytes);
         return failed(&error);
     }

@@ -386,7 +386,7 @@ void peer_add(struct group_fixture *fixture, uint32_t peer, uint32_t rail_count)
 kvr_status post_bytes(struct group_fixture *fixture, uint32_t peer, uint64_t bytes, bool more,
                       struct kvr_pair *ret_pair)
 {
-    struct kvr_group_piece piece = {&fixture->local, &fixture->remote, 0, 0, bytes};
+    struct kvr_group_piece piece = {&fixture->local, &fixture->remote, 0, 0, bytes, NULL};
     struct kvr_group_post post = {.peer = peer,
                                   .immediate = (uint32_t)fixture->token,
                                   .pieces = &piece,

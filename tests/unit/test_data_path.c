@@ -163,7 +163,7 @@ static void over_arrived(void *self, kvr_ns now, uint32_t rail, uint32_t epoch, 
 static bool over_work(void *self, kvr_ns now)
 {
     struct writer *writer = self;
-    struct kvr_group_piece piece = {writer->pair.regions[0], &writer->remote, 0, 0, PAGE};
+    struct kvr_group_piece piece = {writer->pair.regions[0], &writer->remote, 0, 0, PAGE, NULL};
     struct kvr_group_post post = {.immediate = 1, .pieces = &piece, .piece_count = 1};
     struct kvr_pair pair;
 

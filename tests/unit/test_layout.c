@@ -44,6 +44,29 @@ static void layout_good_is_accepted(void **state)
     assert_int_equal(kvr_layout_check(&layout, NULL), KVR_OK);
 }
 
+/* From the first byte of the first page in the first layer to the last byte of the last in the
+ * last. */
+static void layout_span_of_pages(void **state)
+{
+    struct kvr_region_layout layout = good();
+    uint64_t first, end;
+
+    (void)state;
+    kvr_layout_span(&layout, 0, 7, &first, &end);
+    assert_int_equal(first, layout.base);
+    assert_int_equal(end, layout.bytes);
+    kvr_layout_span(&layout, 2, 3, &first, &end);
+    assert_int_equal(first, 64 + 2 * 4096);
+    assert_int_equal(end, layout.bytes - 4 * 4096);
+    layout.layer_count = layout.part_count = 1;
+    kvr_layout_span(&layout, 5, 5, &first, &end);
+    assert_int_equal(first, 64 + 5 * 4096);
+    assert_int_equal(end - first, 4096);
+    layout.page_tokens = 0; /* a state: 2 heads of 128 B */
+    kvr_layout_span(&layout, 5, 5, &first, &end);
+    assert_int_equal(end - first, 256);
+}
+
 static void layout_orders_of_a_page(void **state)
 {
     struct kvr_region_layout layout = good();
@@ -332,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_good_is_accepted),
+        cmocka_unit_test(layout_span_of_pages),
         cmocka_unit_test(layout_orders_of_a_page),
         cmocka_unit_test(layout_blocks_that_cross_layers),
         cmocka_unit_test(layout_counts_outside_limits),

@@ -229,7 +229,7 @@ static void group_refuses_nonsense(void **state)
     struct group_fixture fixture;
     struct kvr_pair pair;
     struct kvr_group_message message;
-    struct kvr_group_piece piece = {&fixture.local, &fixture.remote, 0, 0, 100};
+    struct kvr_group_piece piece = {&fixture.local, &fixture.remote, 0, 0, 100, NULL};
     struct kvr_group_post bad = {.pieces = &piece, .piece_count = 1};
     struct kvr_peer_rails rails = {.rail_count = 2};
     struct kvr_rail *no_rail[1] = {NULL};

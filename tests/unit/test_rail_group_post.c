@@ -237,7 +237,8 @@ static void group_counts_pieces_that_touch_once(void **state)
     fixture_open(&fixture, 1, 0, 64);
     peer_add(&fixture, 0, 1);
     for (unsigned i = 0; i < 7; i++) {
-        pieces[i] = (struct kvr_group_piece){&fixture.local, &fixture.remote, local, remote, 10};
+        pieces[i] =
+            (struct kvr_group_piece){&fixture.local, &fixture.remote, local, remote, 10, NULL};
         local += i % 2 == 0 ? 20 : 10;
         remote += i % 2 == 0 ? 10 : 20;
     }

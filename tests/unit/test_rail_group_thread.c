@@ -100,7 +100,7 @@ static bool user_work(void *self, kvr_ns now)
     party->word_seen = party->word;
     while (party->to_post > 0) {
         uint64_t offset = party->posted % (BYTES / CHUNK) * CHUNK;
-        struct kvr_group_piece piece = {party->region, &party->other, offset, offset, CHUNK};
+        struct kvr_group_piece piece = {party->region, &party->other, offset, offset, CHUNK, NULL};
         struct kvr_group_post post = {.immediate = (uint32_t)party->posted,
                                       .pieces = &piece,
                                       .piece_count = 1,
@@ -188,7 +188,8 @@ static void party_start_on(struct party *party, kvr_ns spin_ns, const int *core)
     party->memory = calloc(1, BYTES);
     rails_open(party, "tcp", names);
     assert_int_equal(kvr_region_open_mapped(&party->fabric, party->rails, RAILS, &layout,
-                                            party->memory, true, true, &party->region, &error),
+                                            party->memory, true, KVR_REMOTE_ALWAYS, &party->region,
+                                            &error),
                      KVR_OK);
     group_start(party, spin_ns, core);
 }

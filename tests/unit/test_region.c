@@ -54,7 +54,7 @@ static void fake_release(struct kvr_memory *memory)
 
 static struct kvr_remote_key fake_key(const struct kvr_memory *memory)
 {
-    return (struct kvr_remote_key){(uintptr_t)memory, (uintptr_t)memory->base};
+    return (struct kvr_remote_key){memory->remote ? (uintptr_t)memory : 0, (uintptr_t)memory->base};
 }
 
 static const struct kvr_rail_facts *fake_facts(const struct kvr_rail *rail)
@@ -98,9 +98,9 @@ static bool source_is_writable(void)
     struct kvr_error error;
     bool writable;
 
-    assert_int_equal(
-        kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, 0, true, false, &region, &error),
-        KVR_OK);
+    assert_int_equal(kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, 0, true,
+                                           KVR_REMOTE_NONE, &region, &error),
+                     KVR_OK);
     writable = read(zeros, region->base, 1) == 1;
     close(zeros);
     kvr_region_release(&fabric, region);
@@ -120,8 +120,8 @@ static kvr_status open_fd(int fd, uint64_t bytes, uint64_t fd_offset,
 {
     struct kvr_region_layout layout = {.region = 7, .bytes = bytes};
 
-    return kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, fd_offset, true, true,
-                                 ret_region, error);
+    return kvr_region_open_memfd(&fabric, rail_list, 3, &layout, fd, fd_offset, true,
+                                 KVR_REMOTE_ALWAYS, ret_region, error);
 }
 
 static long faults(void)
@@ -323,6 +323,40 @@ static void region_undoes_what_failed(void **state)
     assert_null(region);
 }
 
+/* Such a rail finds the memory there, and opens nothing for a peer. */
+static void region_opens_nothing_before_a_grant(void **state)
+{
+    struct kvr_rail *const one[3] = {&rails[0], &rails[1], NULL};
+    struct kvr_region_layout layout = {.bytes = BYTES};
+    struct kvr_memory *memory[KVR_RAILS_MAX];
+    struct kvr_region *region = NULL;
+    struct kvr_error error;
+    static uint8_t bytes[BYTES];
+
+    (void)state;
+    rails[1].facts.grant_keys = rails[2].facts.grant_keys = true;
+    assert_int_equal(kvr_region_open_mapped(&fabric, one, 3, &layout, bytes, false,
+                                            KVR_REMOTE_GRANTED, &region, &error),
+                     KVR_OK);
+    assert_true(region->memory[0]->remote && !region->memory[0]->local);
+    assert_true(!region->memory[1]->remote && region->memory[1]->local);
+    assert_true(region->keys[0].key != 0 && region->keys[1].key == 0);
+    assert_false(kvr_region_is_granted(region, 0));
+    assert_true(kvr_region_is_granted(region, 1));
+    assert_false(kvr_region_is_granted(region, 2)); /* it is not there */
+    assert_int_equal(
+        kvr_region_register(&fabric, region, rail_list, false, KVR_REMOTE_GRANTED, memory, &error),
+        KVR_OK);
+    assert_true(kvr_region_adopt(&fabric, region, memory));
+    assert_true(kvr_region_is_granted(region, 2));
+    kvr_region_release(&fabric, region);
+    assert_int_equal(kvr_region_open_mapped(&fabric, one, 3, &layout, bytes, false,
+                                            KVR_REMOTE_ALWAYS, &region, &error),
+                     KVR_OK);
+    assert_true(region->memory[1]->remote && region->keys[1].key != 0);
+    kvr_region_release(&fabric, region);
+}
+
 static void region_takes_memory_of_the_caller(void **state)
 {
     static uint8_t memory[BYTES];
@@ -331,15 +365,15 @@ static void region_takes_memory_of_the_caller(void **state)
     struct kvr_error error;
 
     (void)state;
-    assert_int_equal(kvr_region_open_mapped(&fabric, rail_list, 2, &layout, memory, true, false,
-                                            &region, &error),
+    assert_int_equal(kvr_region_open_mapped(&fabric, rail_list, 2, &layout, memory, true,
+                                            KVR_REMOTE_NONE, &region, &error),
                      KVR_OK);
     assert_true(region->memory[1]->local && !region->memory[1]->remote);
     assert_int_equal(region->path, KVR_PATH_HOST);
     kvr_region_release(&fabric, region);
     rails[0].facts.target_copies = rails[1].facts.target_copies = true;
-    assert_int_equal(kvr_region_open_mapped(&fabric, rail_list, 2, &layout, memory, true, false,
-                                            &region, &error),
+    assert_int_equal(kvr_region_open_mapped(&fabric, rail_list, 2, &layout, memory, true,
+                                            KVR_REMOTE_NONE, &region, &error),
                      KVR_OK);
     assert_int_equal(region->path, KVR_PATH_LOCAL);
     kvr_region_release(&fabric, region);
@@ -443,8 +477,9 @@ static void device_memory_stays_with_its_rail_group(void **state)
     for (int i = 0; i < 3; i++)
         rails[i].facts.device = takes_all;
     assert_int_equal(open_direct(&whole_form, &region, &error), KVR_OK);
-    assert_int_equal(kvr_region_register(&fabric, region, rail_list, false, true, memory, &error),
-                     KVR_UNSUPPORTED);
+    assert_int_equal(
+        kvr_region_register(&fabric, region, rail_list, false, KVR_REMOTE_ALWAYS, memory, &error),
+        KVR_UNSUPPORTED);
     kvr_region_release(&fabric, region);
 }
 
@@ -459,18 +494,20 @@ static void more_rails_take_it_all_or_none(void **state)
     static uint8_t bytes[BYTES];
 
     (void)state;
-    assert_int_equal(
-        kvr_region_open_mapped(&fabric, one, 3, &layout, bytes, true, false, &region, &error),
-        KVR_OK);
+    assert_int_equal(kvr_region_open_mapped(&fabric, one, 3, &layout, bytes, true, KVR_REMOTE_NONE,
+                                            &region, &error),
+                     KVR_OK);
     rails[2].limit = 0;
-    assert_int_equal(kvr_region_register(&fabric, region, rail_list, true, false, memory, &error),
-                     KVR_SYSTEM);
+    assert_int_equal(
+        kvr_region_register(&fabric, region, rail_list, true, KVR_REMOTE_NONE, memory, &error),
+        KVR_SYSTEM);
     assert_int_equal(rails[1].registered, 0);
     for (uint32_t i = 0; i < 3; i++)
         assert_null(memory[i]);
     rails[2].limit = 1;
-    assert_int_equal(kvr_region_register(&fabric, region, rail_list, true, false, memory, &error),
-                     KVR_OK);
+    assert_int_equal(
+        kvr_region_register(&fabric, region, rail_list, true, KVR_REMOTE_NONE, memory, &error),
+        KVR_OK);
     assert_true(kvr_region_adopt(&fabric, region, memory));
     kvr_region_release(&fabric, region);
     assert_int_equal(rails[0].registered + rails[1].registered + rails[2].registered, 0);
@@ -509,7 +546,7 @@ static void pages_that_targets_move_have_keys_of_their_own(void **state)
     struct kvr_error error;
 
     (void)state;
-    assert_int_equal(kvr_region_move(&fabric, rail_list, &region, &import, true, false, &error),
+    assert_int_equal(kvr_region_move(&fabric, rail_list, &region, &import, false, true, &error),
                      KVR_OK);
     assert_int_equal(region.keys[0].key, (uintptr_t)region.moved->memory[0]);
     assert_int_equal(region.keys[1].key, (uintptr_t)region.moved->memory[1]);
@@ -548,6 +585,7 @@ int main(void)
         cmocka_unit_test_setup(a_dmabuf_alone_needs_no_address, setup),
         cmocka_unit_test_setup(one_card_that_cannot_is_named, setup),
         cmocka_unit_test_setup(device_memory_stays_with_its_rail_group, setup),
+        cmocka_unit_test_setup(region_opens_nothing_before_a_grant, setup),
         cmocka_unit_test_setup(region_takes_memory_of_the_caller, setup),
         cmocka_unit_test_setup(more_rails_take_it_all_or_none, setup),
         cmocka_unit_test_setup(pages_that_targets_move_have_keys_of_their_own, setup),

@@ -380,6 +380,15 @@ static uint64_t bytes_max(uint64_t advertised, uint64_t known)
     return known > 0 && known < advertised ? known : advertised;
 }
 
+/* A key of 64 bits that we choose, and addresses that count from the registration's first byte. */
+static bool grant_keys(const struct kvr_libfabric_facts *known, const struct fi_domain_attr *domain)
+{
+    const int theirs = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_RAW;
+
+    return known->memory_cheap && (domain->mr_mode & theirs) == 0 &&
+           domain->mr_key_size >= sizeof(uint64_t);
+}
+
 void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
                struct kvr_rail_facts *ret_facts)
 {
@@ -400,6 +409,7 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
         .needs_senders = known->needs_senders,
         .exposed = provider->exposed,
         .pins_memory = (info->domain_attr->mr_mode & FI_MR_ALLOCATED) != 0,
+        .grant_keys = grant_keys(known, info->domain_attr),
     };
 
     copy_text(facts.provider, sizeof(facts.provider), provider->name);

@@ -109,8 +109,11 @@ static int register_span(struct kvr_rail *rail, const struct kvr_memory_span *sp
     bool chosen = (rail->info->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
     int code = -FI_ENOKEY;
 
-    for (int i = 0; i < KEY_TRIES && code == -FI_ENOKEY; i++) {
-        attr.requested_key = chosen ? random_key(rail->info) : 0;
+    for (int i = 0; i < (span->key != 0 ? 1 : KEY_TRIES) && code == -FI_ENOKEY; i++) {
+        if (span->key != 0)
+            attr.requested_key = span->key;
+        else
+            attr.requested_key = chosen ? random_key(rail->info) : 0;
         ofi_lock(rail);
         code = span->kind == KVR_SPAN_HOST || rail->device_emulated
                    ? fi_mr_regattr(rail->domain, &attr, 0, ret_mr)
@@ -187,7 +190,7 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_sp
     if (memory == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "fabric", "no memory for a registration");
     code = register_span(rail, span, &memory->mr);
-    if (code == 0) {
+    if (code == 0 && span->key == 0) {
         code = try_own_buffers(rail, &own_bytes);
         if (code != 0)
             release_mr(rail, memory->mr);
@@ -200,7 +203,7 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_sp
     }
     memory->rail = rail;
     memory->descriptor = fi_mr_desc(memory->mr);
-    memory->key.key = fi_mr_key(memory->mr);
+    memory->key.key = span->remote ? fi_mr_key(memory->mr) : 0;
     memory->key.base = (rail->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0
                            ? (uint64_t)(uintptr_t)span->base
                            : 0;

@@ -62,6 +62,7 @@ void kvr_sim_net_close(struct kvr_sim_net *net)
     }
     free(net->endpoints);
     free(net->memories);
+    free(net->granted);
     free(net->writes);
     free(net->moments);
     free(net);
@@ -95,6 +96,16 @@ struct kvr_sim_host *kvr_sim_host_open(struct kvr_sim_net *net, void *cookie,
     return host;
 }
 
+static void memory_release(struct kvr_memory *memory)
+{
+    struct kvr_sim_net *net = memory->rail->host->net;
+
+    for (uint32_t i = 0; memory->granted && !memory->released && i < net->granted_count; i++)
+        if (net->granted[i] == memory)
+            net->granted[i--] = net->granted[--net->granted_count];
+    memory->released = true;
+}
+
 void kvr_sim_host_die(struct kvr_sim_host *host)
 {
     struct kvr_sim_net *net = host->net;
@@ -105,7 +116,30 @@ void kvr_sim_host_die(struct kvr_sim_host *host)
             net->endpoints[i]->stopped = true;
     for (uint32_t i = 0; i < net->memory_count; i++)
         if (net->memories[i]->rail->host == host)
-            net->memories[i]->released = true;
+            memory_release(net->memories[i]);
+}
+
+struct kvr_memory *sim_granted_find(const struct kvr_sim_net *net, const struct kvr_rail *rail,
+                                    uint64_t key)
+{
+    for (uint32_t i = 0; i < net->granted_count; i++)
+        if (net->granted[i]->key.key == key && net->granted[i]->rail == rail)
+            return net->granted[i];
+    return NULL;
+}
+
+uint64_t kvr_sim_host_key(const struct kvr_sim_host *host, uint32_t *at)
+{
+    const struct kvr_sim_net *net = host->net;
+
+    while (*at < net->granted_count && net->granted[*at]->rail->host != host)
+        (*at)++;
+    return *at < net->granted_count ? net->granted[(*at)++]->key.key : 0;
+}
+
+bool kvr_sim_rail_has_key(const struct kvr_rail *rail, uint64_t key)
+{
+    return sim_granted_find(rail->host->net, rail, key) != NULL;
 }
 
 /* ---- rails and memory ---------------------------------------------------------------------- */
@@ -124,6 +158,7 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
         rail->facts.target_copies = rail->facts.same_host_only = true;
     rail->facts.needs_senders = rail->facts.needs_senders && !rail->facts.same_host_only;
     rail->facts.moves_pages = rail->facts.moves_pages && rail->facts.target_copies;
+    rail->facts.grant_keys = rail->facts.grant_keys && !rail->facts.target_copies;
     rail->next = host->net->rails;
     host->net->rails = rail;
     *ret_rail = rail;
@@ -158,14 +193,18 @@ static kvr_status memory_register(struct kvr_rail *rail, const struct kvr_memory
     /* The low half finds it; the random half makes a guessed key a wrong one. */
     memory->key.key = (kvr_rng_next(net->options.rng) << 32) | net->memory_count;
     memory->key.base = kvr_rng_below(net->options.rng, UINT64_C(1) << 40);
+    if (!span->remote)
+        memory->key = (struct kvr_remote_key){.key = 0};
+    memory->granted = span->key != 0;
+    if (memory->granted) {
+        memory->key = (struct kvr_remote_key){.key = span->key};
+        net->granted = sim_grown(net->granted, net->granted_count, &net->granted_capacity,
+                                 sizeof(struct kvr_memory *));
+        net->granted[net->granted_count++] = memory;
+    }
     net->memories[net->memory_count++] = memory;
     *ret_memory = memory;
     return KVR_OK;
-}
-
-static void memory_release(struct kvr_memory *memory)
-{
-    memory->released = true;
 }
 
 static struct kvr_remote_key memory_key(const struct kvr_memory *memory)

@@ -106,6 +106,10 @@ struct kvr_sim_counts kvr_sim_net_counts(const struct kvr_sim_net *net);
 struct kvr_sim_host *kvr_sim_host_open(struct kvr_sim_net *net, void *host,
                                        const struct kvr_rail_facts *facts);
 struct kvr_fabric kvr_sim_host_fabric(struct kvr_sim_host *host);
+/* Keys that were asked for (kvr_memory_span.key) and are registered: the one at *at or behind it,
+ * and *at moves past it; 0: there are no more. */
+uint64_t kvr_sim_host_key(const struct kvr_sim_host *host, uint32_t *at);
+bool kvr_sim_rail_has_key(const struct kvr_rail *rail, uint64_t key);
 /* Until then nothing that this rail sends is answered, and nothing reaches it: cards go on trying,
  * and what they hold goes through when the silence ends, or fails before. */
 void kvr_sim_rail_silence(struct kvr_rail *rail, kvr_ns until);

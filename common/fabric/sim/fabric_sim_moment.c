@@ -245,7 +245,9 @@ static struct kvr_memory *target_memory(struct kvr_sim_net *net, const struct si
     uint32_t number = (uint32_t)piece->key;
     struct kvr_memory *memory = number < net->memory_count ? net->memories[number] : NULL;
 
-    if (memory == NULL || memory->key.key != piece->key || memory->rail != write->target->rail ||
+    if (memory == NULL || memory->key.key != piece->key || memory->granted)
+        memory = sim_granted_find(net, write->target->rail, piece->key);
+    if (memory == NULL || piece->key == 0 || memory->rail != write->target->rail ||
         !memory->remote || memory->released)
         return NULL;
     if (piece->remote < memory->key.base || piece->bytes > memory->bytes ||

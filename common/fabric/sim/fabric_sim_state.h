@@ -30,7 +30,8 @@ struct kvr_memory {
     uint64_t bytes;
     struct kvr_remote_key key;
     bool local, remote, released;
-    bool pages; /* a device's, moved by the target */
+    bool granted; /* its key was asked for */
+    bool pages;   /* a device's, moved by the target */
 };
 
 struct kvr_endpoint {
@@ -86,9 +87,11 @@ struct kvr_sim_net {
     struct kvr_rail *rails;
     struct kvr_endpoint **endpoints;
     struct kvr_memory **memories;
+    struct kvr_memory **granted; /* of these, those with keys that were asked for; not released */
     struct sim_write *writes;
     struct sim_moment *moments; /* a heap */
     uint32_t endpoint_count, endpoint_capacity, memory_count, memory_capacity;
+    uint32_t granted_count, granted_capacity;
     uint32_t write_capacity, free_write, moment_count, moment_capacity;
     uint64_t order;
 };
@@ -96,6 +99,9 @@ struct kvr_sim_net {
 void *sim_grown(void *array, uint32_t count, uint32_t *capacity, size_t bytes);
 /* NULL: it never was inserted there. */
 struct sim_sender *sim_sender_of(const struct kvr_endpoint *endpoint, uint32_t number);
+/* NULL: none with that key is registered there. */
+struct kvr_memory *sim_granted_find(const struct kvr_sim_net *net, const struct kvr_rail *rail,
+                                    uint64_t key);
 bool sim_chance(struct kvr_sim_net *net, uint32_t of_10000);
 /* An accepted write sets out. */
 void sim_write_begin(struct kvr_sim_net *net, uint32_t index);

@@ -108,7 +108,7 @@ static bool side_open(struct bed *bed, int index, const char *provider)
     if (ops->rail_open(bed->fabric.self, &wanted, &side->rail, &error) != KVR_OK ||
         ops->endpoint_open(side->rail, &side->endpoint, &error) != KVR_OK ||
         kvr_memfd_create("kvrail-calibrate", POOL_BYTES, "calibrate", &fd, &error) != KVR_OK ||
-        kvr_region_open_memfd(&bed->fabric, &side->rail, 1, &layout, fd, 0, true, true,
+        kvr_region_open_memfd(&bed->fabric, &side->rail, 1, &layout, fd, 0, true, KVR_REMOTE_ALWAYS,
                               &side->region, &error) != KVR_OK)
         return failed("a rail", &error);
     memset(side->region->base, 0, POOL_BYTES);

@@ -45,8 +45,8 @@ bool ping_pair_open(struct ping_pair *pair, const struct ping_options *options)
         if (pair->fabric.ops->rail_open(pair->fabric.self, &wanted, &pair->rails[i], &error) !=
                 KVR_OK ||
             kvr_memfd_create("kvrail-ping", layout.bytes, "ping", &fd, &error) != KVR_OK ||
-            kvr_region_open_memfd(&pair->fabric, &pair->rails[i], 1, &layout, fd, 0, true, true,
-                                  &pair->regions[i], &error) != KVR_OK)
+            kvr_region_open_memfd(&pair->fabric, &pair->rails[i], 1, &layout, fd, 0, true,
+                                  KVR_REMOTE_ALWAYS, &pair->regions[i], &error) != KVR_OK)
             return failed("a rail", &error);
         memset(pair->regions[i]->base, i, layout.bytes);
     }
