@@ -23,7 +23,7 @@ void transfer_fail(struct inbound *inbound, struct transfer *transfer, kvr_statu
     memcpy(cancel.reason.detail, transfer->failure.detail, sizeof(cancel.reason.detail));
     if (transfer->state != T_WAITING && !transfer->failure.by_source)
         inbound_send_needed(inbound, transfer, &cancel);
-    if (transfer->state != T_LIVE || trust_quiet(&transfer->trust) ||
+    if (transfer->state != T_LIVE || !transfer->grant.sent || trust_quiet(&transfer->trust) ||
         KVR_MUTANT(free_before_quiet) ||
         (source_link_gone(&transfer->link) && KVR_MUTANT(no_fence_after_death))) {
         transfer_settle(inbound, transfer); /* nothing was granted, or no write can still arrive */

@@ -13,6 +13,7 @@ void grant_send(struct inbound *inbound, struct transfer *transfer)
     const uint32_t *first = &inbound->options.groups.first[transfer->grant.granted_group];
     struct kvr_rail_address rails[KVR_RAILS_MAX], granted[KVR_RAILS_MAX];
     uint32_t count = inbound->ports->rails(inbound->ports->self, rails);
+    struct kvr_remote_key keys[KVR_REGIONS_MAX];
     struct kvr_message message = {.kind = KVR_MSG_GRANT};
 
     for (uint32_t rail = first[0]; rail < first[1]; rail++) {
@@ -39,6 +40,8 @@ void grant_send(struct inbound *inbound, struct transfer *transfer)
         message.grant.quota_keys = pinned->keys;
         message.grant.quota_key_count = pinned->rail_count;
     }
+    grant_keys_tell(transfer, &message.grant, keys);
+    transfer->grant.sent = true;
     inbound_send_needed(inbound, transfer, &message);
 }
 
@@ -155,7 +158,12 @@ void transfer_grant(struct inbound *inbound, struct transfer *transfer)
     if (transfer->intake.state == INTAKE_FINAL)
         inbound_group_command(inbound, transfer,
                               LAND_MESSAGE(LAND_FINAL, .chunks = transfer->intake.chunk_count));
+    if (grant_keys_open(inbound, transfer))
+        grant_first(inbound, transfer);
+}
 
+void grant_first(struct inbound *inbound, struct transfer *transfer)
+{
     grant_send(inbound, transfer);
     transfer_report(inbound, transfer, KVR_EVENT_GRANTED);
 }

@@ -17,17 +17,21 @@ struct grant {
     bool same_host; /* it named rails over which this agent copies from the source's memory, though
                        the rail group has cards too */
     uint32_t tag;   /* of every write of the transfer; 0 before the first GRANT */
+    bool sent;      /* else nothing can land */
 };
 
 /* The transfer has slots, and a segment is planned: opens its landing and sends GRANT, or waits for
  * staging memory. */
 void transfer_grant(struct inbound *inbound, struct transfer *transfer);
+/* The first GRANT: its keys are open. */
+void grant_first(struct inbound *inbound, struct transfer *transfer);
 /* Names the rails of granted_group to the source. */
 void grant_send(struct inbound *inbound, struct transfer *transfer);
 
 enum regrant_state {
     REGRANT_NONE,
     REGRANT_REGISTERING, /* the regions are being registered on another rail group */
+    REGRANT_OPENING,     /* keys are being opened on the rails of the next GRANT */
     REGRANT_ANNOUNCING,  /* REGIONS and GRANT are to be sent; they may wait for room in the queue */
     REGRANT_STATES
 };
@@ -36,6 +40,7 @@ enum regrant_event {
     REGRANT_ON_GROUP_LOST, /* the source reaches no rail that was granted: take another group */
     REGRANT_ON_RAILS_LOST, /* the same, and the transfer stays with its rail group */
     REGRANT_ON_REGISTERED,
+    REGRANT_ON_OPENED,
     REGRANT_ON_SENT,
     REGRANT_EVENTS
 };
@@ -49,6 +54,8 @@ struct regrant {
 KVR_STATE_MACHINE(regrant);
 
 void no_rail_received(struct inbound *inbound, struct transfer *transfer);
+/* Keys are open on the rails of the next GRANT. */
+void regrant_opened(struct inbound *inbound, struct transfer *transfer);
 /* Sends REGIONS and GRANT to the source when its queue has room. */
 void regrant_announce(struct inbound *inbound, struct transfer *transfer);
 /* The transfer closes: every group that hands over for it stops. */

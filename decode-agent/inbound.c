@@ -187,7 +187,7 @@ void inbound_message(struct inbound *inbound, kvr_ns now, uint32_t peer,
     if (kvr_table_find(&inbound->by_nonce, message->transfer, &index))
         transfer = kvr_pool_at(&inbound->transfers, index, NULL);
     if (transfer == NULL || transfer->link.peer != peer || source_link_gone(&transfer->link) ||
-        transfer->state == T_CLOSING)
+        transfer_ends(transfer))
         return; /* it ended here, and LANDED or CANCEL said so */
     transfer_message(inbound, transfer, message);
 }
@@ -200,6 +200,12 @@ static void group_transfer(struct inbound *inbound, struct transfer *transfer,
     switch (message->head.kind) {
     case LAND_FIRST:
         transfer_report(inbound, transfer, KVR_EVENT_FIRST_LAND);
+        break;
+    case LAND_KEYS_OPENED:
+        grant_keys_opened(inbound, transfer, message->keys);
+        break;
+    case LAND_KEYS_CLOSED:
+        grant_keys_closed(inbound, transfer, message->keys);
         break;
     case LAND_LAYER:
         layer_landed(inbound, transfer, message->layer.segment, message->layer.layer);
@@ -326,8 +332,8 @@ void inbound_tick(struct inbound *inbound, kvr_ns now)
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-static const char *const state_names[] = {"waiting",  "held",    "wanted", "live",
-                                          "draining", "closing", "ended"};
+static const char *const state_names[] = {"waiting",  "held",    "wanted",  "live",
+                                          "draining", "sealing", "closing", "ended"};
 
 void inbound_why(const struct inbound *inbound, uint32_t engine, uint64_t handle, char *json,
                  size_t capacity)

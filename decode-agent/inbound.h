@@ -21,10 +21,12 @@
  *   room.c             ROOM: how far a source may write into its quota
  *   slots.c            slots and bitmaps, and the queue for them
  *   grant.c            GRANT: the source may write
+ *   grant_keys.c       keys of one transfer alone, for GRANT
  *   regrant.c          GRANT again, over other rails
  *   land.c             rail thread: a bit a chunk, and counts of writes
  *   land_quiet.c       rail thread: whether a write can still arrive (QUIET)
  *   land_forward.c     rail thread: writes that arrive over another rail group
+ *   land_keys.c        rail thread: the registrations of those keys
  *   land_stage.c       rail thread: copies from staging memory into the pages
  *   land_strangers.c   rail thread: arrivals that no landing expects
  *   land_verify.c      rail thread: hashing what landed

@@ -74,6 +74,7 @@ static void check_all(struct land *land, struct landing *landing)
     if (landing->all_reported || in + early < landing->chunk_total)
         return;
     landing->all_reported = true;
+    land_keys_done(land, landing);
     land_report(land, landing, LAND_MESSAGE(LAND_ALL, .chunks = landing->chunk_count));
 }
 
@@ -199,7 +200,7 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
     land_stage_room(land, landing);
 }
 
-static void filter(struct land *land, const struct landing *landing, struct landing_filter *filter)
+static void filter(struct land *land, struct landing *landing, struct landing_filter *filter)
 {
     const struct kvr_chunk_run *asked = &filter->runs[filter->capacity];
 
@@ -220,6 +221,7 @@ static void filter(struct land *land, const struct landing *landing, struct land
             filter->run_count++;
         }
     }
+    landing->repeated = landing->repeated || filter->run_count > 0;
     land_report(land, landing, LAND_MESSAGE(LAND_FILTERED, .filter = filter));
 }
 
@@ -288,7 +290,7 @@ static bool group_command(struct land *land, kvr_ns now, const union land_messag
         land_quiet_epoch_closed(land, message->epoch.rail, message->epoch.epoch);
         return true;
     default:
-        return land_forward_command(land, message);
+        return land_keys_command(land, message) || land_forward_command(land, message);
     }
 }
 

@@ -149,6 +149,34 @@ void land_verify_remove(struct land *land, struct landing *landing);
 /* Does a slice of the work, so that the thread reads its rails in between. True: there was any. */
 bool land_verify_work(struct land *land);
 
+/* ---- keys of one transfer alone (land_keys.c, rule 14) ----------------------------------------
+ */
+
+/* What they open, the same on each rail. The loop makes it, and frees it with the transfer. */
+struct landing_spans {
+    uint32_t count;
+    struct landing_span {
+        uint8_t *base;
+        uint64_t bytes; /* 0: nothing */
+        struct kvr_remote_key key;
+    } list[];
+};
+
+/* The registrations on the rails of one group. The loop makes it; LAND_KEYS_OPEN hands it over,
+ * LAND_KEYS_CLOSED gives it back. In between, the loop reads `error` after LAND_KEYS_OPENED. */
+struct landing_keys {
+    const struct landing_spans *spans;
+    uint32_t group, memory_count;
+    uint64_t rails;              /* bits */
+    struct kvr_error error;      /* why they could not be opened; status KVR_OK: they are open */
+    struct kvr_memory *memory[]; /* spans->count for each of the rails; the rail thread's */
+};
+
+/* False: the message is of another kind. */
+bool land_keys_command(struct land *land, const union land_message *message);
+/* Every chunk is here: closes them, unless a chunk was asked for again and may come once more. */
+void land_keys_done(struct land *land, struct landing *landing);
+
 /* ---- landings (land.c) ------------------------------------------------------------------------
  */
 
@@ -172,9 +200,11 @@ struct landing {
     uint32_t chunk_total; /* UINT32_MAX before LAND_FINAL */
     struct landing_arrivals arrived;
     struct landing_verify verify;
-    bool all_reported;  /* LAND_ALL was sent */
-    bool doom_reported; /* LAND_BAD or LAND_REVOKED was sent, which nothing mends */
-    bool closing;       /* LAND_CLOSE has come; copies may still be under way */
+    struct landing_keys *keys; /* on the rails of this group; NULL: closed */
+    bool repeated;             /* LAND_FILTERED named a chunk: it may come twice */
+    bool all_reported;         /* LAND_ALL was sent */
+    bool doom_reported;        /* LAND_BAD or LAND_REVOKED was sent, which nothing mends */
+    bool closing;              /* LAND_CLOSE has come; copies may still be under way */
 };
 
 #define LAND_ELSEWHERE UINT16_MAX /* in land.slots: another rail group has the landing */

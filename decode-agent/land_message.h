@@ -1,8 +1,9 @@
 /* Messages between the loop and the landings of a rail group, and between rail groups.
  *
  * The loop thread makes a landing and all that it points to. LAND_OPEN, LAND_SEGMENT, LAND_QUIET,
- * LAND_FILTER and LAND_DIGEST hand them over. LAND_CLOSED gives back the landing with its segments
- * and digests, LAND_QUIET_TAKEN and LAND_FILTERED give back theirs. */
+ * LAND_FILTER, LAND_DIGEST and LAND_KEYS_OPEN hand them over. LAND_CLOSED gives back the landing
+ * with its segments and digests; LAND_QUIET_TAKEN, LAND_FILTERED and LAND_KEYS_CLOSED give back
+ * theirs. */
 #ifndef DECODE_AGENT_LAND_MESSAGE_H
 #define DECODE_AGENT_LAND_MESSAGE_H
 
@@ -12,6 +13,7 @@
 #include "rail_group/rail_group.h"
 
 struct landing;
+struct landing_keys;
 
 struct landing_segment {
     struct landing_segment *next;      /* land's */
@@ -65,6 +67,9 @@ enum land_kind {
     LAND_DIGEST,   /* digest: what the bytes of some chunks must hash to */
     LAND_VERIFY,   /* all chunks and all digests are here: hash what landed */
     LAND_CLOSE,    /* the slots are dead from here */
+    /* loop → the landing's group, or another one: keys, on rails of that group */
+    LAND_KEYS_OPEN,
+    LAND_KEYS_CLOSE, /* nothing of the transfer can land any more */
     /* loop → another rail group: writes of the landing arrive over its rails too */
     LAND_FORWARD, /* forward: hand over what arrives for its slots. The landing is borrowed until
                      LAND_FORWARD_ENDED */
@@ -88,6 +93,8 @@ enum land_kind {
     LAND_CORRUPT,     /* chunk: its bytes are not the source's */
     LAND_FORWARD_ENDED, /* nothing more comes from that group */
     LAND_ROOM,          /* position: staged bytes before it are in the pages */
+    LAND_KEYS_OPENED,   /* keys; their `error` says whether they are open */
+    LAND_KEYS_CLOSED,   /* keys: no longer used. Also without LAND_KEYS_CLOSE, before LAND_ALL */
     LAND_COPY_FAILED, /* what arrived could not be copied into the pages: LAND_ALL will not come */
     LAND_CLOSED,      /* closed */
     LAND_STRANGERS,   /* epoch: more arrived there that no landing expects than may; no landing's */
@@ -142,6 +149,7 @@ union land_message {
             struct landing_digest *digest;
             struct land_suspects suspects;
             struct land_forward forward;
+            struct landing_keys *keys;
             struct land_arrival arrival;
             struct land_epoch epoch;
             struct land_layer layer;

@@ -1,11 +1,12 @@
 /* When a source can reach none of the rails that were granted, others carry on: first the cards of
  * the rail group, where this agent was to copy, then another rail group.
  *
- * state       | GROUP_LOST  | RAILS_LOST | REGISTERED | SENT
- * ------------|-------------|------------|------------|-----
- * NONE        | REGISTERING | ANNOUNCING | -          | -
- * REGISTERING | -           | -          | ANNOUNCING | -
- * ANNOUNCING  | -           | -          | -          | NONE
+ * state       | GROUP_LOST  | RAILS_LOST | REGISTERED | OPENED     | SENT
+ * ------------|-------------|------------|------------|------------|-----
+ * NONE        | REGISTERING | OPENING    | -          | -          | -
+ * REGISTERING | -           | -          | OPENING    | -          | -
+ * OPENING     | -           | -          | -          | ANNOUNCING | -
+ * ANNOUNCING  | -           | -          | -          | -          | NONE
  *
  * The landing stays with its rail group. Other groups hand over to it what arrives on their rails
  * (land_forward.c). */
@@ -15,11 +16,25 @@
 #include "decode-agent/transfer.h"
 
 KVR_STATE_TABLE(regrant, REGRANT) = {
-    /* GROUP_LOST, RAILS_LOST, REGISTERED, SENT */
-    [REGRANT_NONE] = {REGRANT_REGISTERING, REGRANT_ANNOUNCING, NEVER, NEVER},
-    [REGRANT_REGISTERING] = {NEVER, NEVER, REGRANT_ANNOUNCING, NEVER},
-    [REGRANT_ANNOUNCING] = {NEVER, NEVER, NEVER, REGRANT_NONE},
+    /* GROUP_LOST, RAILS_LOST, REGISTERED, OPENED, SENT */
+    [REGRANT_NONE] = {REGRANT_REGISTERING, REGRANT_OPENING, NEVER, NEVER, NEVER},
+    [REGRANT_REGISTERING] = {NEVER, NEVER, REGRANT_OPENING, NEVER, NEVER},
+    [REGRANT_OPENING] = {NEVER, NEVER, NEVER, REGRANT_ANNOUNCING, NEVER},
+    [REGRANT_ANNOUNCING] = {NEVER, NEVER, NEVER, NEVER, REGRANT_NONE},
 };
+
+/* The keys of the rails that are granted next are opened, where they have any. */
+static void keys_open(struct inbound *inbound, struct transfer *transfer)
+{
+    if (grant_keys_open(inbound, transfer))
+        regrant_opened(inbound, transfer);
+}
+
+void regrant_opened(struct inbound *inbound, struct transfer *transfer)
+{
+    regrant_on(&transfer->regrant.state, REGRANT_ON_OPENED);
+    regrant_announce(inbound, transfer);
+}
 
 static void forward_command(struct inbound *inbound, const struct transfer *transfer,
                             enum land_kind kind, uint32_t group)
@@ -41,7 +56,8 @@ void no_rail_received(struct inbound *inbound, struct transfer *transfer)
     bool stays = !inbound->options.failover || count == 1 || landing_path_staged(&transfer->path) ||
                  transfer->path.state == PATH_DIRECT_COPY;
 
-    if (transfer->state != T_LIVE || transfer->regrant.state != REGRANT_NONE)
+    if (transfer->state != T_LIVE || !transfer->grant.sent ||
+        transfer->regrant.state != REGRANT_NONE)
         return;
     if (!stays && !transfer->grant.same_host) {
         regrant_on(&transfer->regrant.state, REGRANT_ON_GROUP_LOST);
@@ -52,7 +68,7 @@ void no_rail_received(struct inbound *inbound, struct transfer *transfer)
     transfer->grant.same_host =
         transfer->grant.same_host && transfer->path.state == PATH_DIRECT_COPY;
     regrant_on(&transfer->regrant.state, REGRANT_ON_RAILS_LOST);
-    regrant_announce(inbound, transfer);
+    keys_open(inbound, transfer);
 }
 
 void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_status status)
@@ -74,7 +90,7 @@ void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_st
                             fetch_of(inbound, transfer)->set);
     }
     regrant_on(&transfer->regrant.state, REGRANT_ON_REGISTERED);
-    regrant_announce(inbound, transfer);
+    keys_open(inbound, transfer);
 }
 
 /* GRANT is for the regions that the transfer was planned with. The source may know others by now,

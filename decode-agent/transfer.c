@@ -1,20 +1,22 @@
 /* A transfer: opening, settling, closing.
  *
- * state    | HOLD_SENT | WANT_SENT | GRANTED | DRAIN    | SETTLED | CLOSED
- * ---------|-----------|-----------|---------|----------|---------|-------
- * WAITING  | HELD      | WANTED    | -       | -        | ENDED   | -
- * HELD     | -         | WANTED    | -       | -        | ENDED   | -
- * WANTED   | -         | -         | LIVE    | -        | ENDED   | -
- * LIVE     | -         | -         | -       | DRAINING | CLOSING | -
- * DRAINING | -         | -         | -       | -        | CLOSING | -
- * CLOSING  | -         | -         | -       | -        | -       | ENDED
- * ENDED    | -         | -         | -       | -        | -       | -
+ * state    | HOLD_SENT | WANT_SENT | GRANTED | DRAIN    | SEAL    | SETTLED | CLOSED
+ * ---------|-----------|-----------|---------|----------|---------|---------|-------
+ * WAITING  | HELD      | WANTED    | -       | -        | -       | ENDED   | -
+ * HELD     | -         | WANTED    | -       | -        | -       | ENDED   | -
+ * WANTED   | -         | -         | LIVE    | -        | -       | ENDED   | -
+ * LIVE     | -         | -         | -       | DRAINING | SEALING | CLOSING | -
+ * DRAINING | -         | -         | -       | -        | SEALING | CLOSING | -
+ * SEALING  | -         | -         | -       | -        | -       | CLOSING | -
+ * CLOSING  | -         | -         | -       | -        | -       | -       | ENDED
+ * ENDED    | -         | -         | -       | -        | -       | -       | -
  *
  *   WAITING   for the session with its source agent, and for the first page of its fetch
  *   HELD      WANT was sent, but not yet what is skipped: the source plans nothing
  *   WANTED    WANT was sent, and what is skipped. Nothing is granted, so nothing can land
- *   LIVE      GRANT was sent: writes land
+ *   LIVE      GRANT was sent, or follows as soon as its keys are open: writes land
  *   DRAINING  the transfer failed. Its pages are held until nothing can land any more (rule 4)
+ *   SEALING   nothing can land any more. Rail threads close its keys, then it settles (rule 14)
  *   CLOSING   settled. The rail thread is giving the landing back
  *   ENDED     given back */
 #include "decode-agent/transfer.h"
@@ -26,14 +28,15 @@
 #include "decode-agent/sending.h"
 
 KVR_STATE_TABLE(transfer, T) = {
-    /* HOLD_SENT, WANT_SENT, GRANTED, DRAIN, SETTLED, CLOSED */
-    [T_WAITING] = {T_HELD, T_WANTED, NEVER, NEVER, T_ENDED, NEVER},
-    [T_HELD] = {NEVER, T_WANTED, NEVER, NEVER, T_ENDED, NEVER},
-    [T_WANTED] = {NEVER, NEVER, T_LIVE, NEVER, T_ENDED, NEVER},
-    [T_LIVE] = {NEVER, NEVER, NEVER, T_DRAINING, T_CLOSING, NEVER},
-    [T_DRAINING] = {NEVER, NEVER, NEVER, NEVER, T_CLOSING, NEVER},
-    [T_CLOSING] = {NEVER, NEVER, NEVER, NEVER, NEVER, T_ENDED},
-    [T_ENDED] = {NEVER, NEVER, NEVER, NEVER, NEVER, NEVER},
+    /* HOLD_SENT, WANT_SENT, GRANTED, DRAIN, SEAL, SETTLED, CLOSED */
+    [T_WAITING] = {T_HELD, T_WANTED, NEVER, NEVER, NEVER, T_ENDED, NEVER},
+    [T_HELD] = {NEVER, T_WANTED, NEVER, NEVER, NEVER, T_ENDED, NEVER},
+    [T_WANTED] = {NEVER, NEVER, T_LIVE, NEVER, NEVER, T_ENDED, NEVER},
+    [T_LIVE] = {NEVER, NEVER, NEVER, T_DRAINING, T_SEALING, T_CLOSING, NEVER},
+    [T_DRAINING] = {NEVER, NEVER, NEVER, NEVER, T_SEALING, T_CLOSING, NEVER},
+    [T_SEALING] = {NEVER, NEVER, NEVER, NEVER, NEVER, T_CLOSING, NEVER},
+    [T_CLOSING] = {NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, T_ENDED},
+    [T_ENDED] = {NEVER, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER},
 };
 
 kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
@@ -82,9 +85,21 @@ static void transfer_free(struct inbound *inbound, struct transfer *transfer)
     fetch_check_freed(inbound, fetch);
 }
 
-/* Nothing of this transfer can land any more. The last transfer of a fetch hands the pages back.
- * The engine hears before the source, because it waits. */
 void transfer_settle(struct inbound *inbound, struct transfer *transfer)
+{
+    if (transfer->state == T_SEALING)
+        return; /* it settles as soon as its keys are closed */
+    if (grant_keys_close(inbound, transfer) || KVR_MUTANT(keys_closed_late)) {
+        transfer_sealed(inbound, transfer);
+        return;
+    }
+    transfer_on(&transfer->state, T_ON_SEAL);
+    transfer->trust.suspect_at = transfer->failure.drain_at = KVR_NEVER;
+}
+
+/* The last transfer of a fetch hands the pages back. The engine hears before the source, because it
+ * waits. */
+void transfer_sealed(struct inbound *inbound, struct transfer *transfer)
 {
     struct fetch *fetch = fetch_of(inbound, transfer);
     struct kvr_message landed = {.kind = KVR_MSG_LANDED};
@@ -130,6 +145,8 @@ void transfer_closed(struct inbound *inbound, struct transfer *transfer)
         inbound->ports->revocation_word_return(inbound->ports->self,
                                                transfer->grant.landing->revocation_word);
     kvr_buddy_free(inbound->memory, transfer->grant.landing);
+    kvr_buddy_free(inbound->memory, transfer->keys.spans);
+    transfer->keys.spans = NULL;
     slots_release(inbound, transfer);
     transfer_free(inbound, transfer);
     staging_quotas_advance(inbound);

@@ -8,6 +8,7 @@
 #include "decode-agent/deliver.h"
 #include "decode-agent/fence.h"
 #include "decode-agent/grant.h"
+#include "decode-agent/grant_keys.h"
 #include "decode-agent/land.h"
 #include "decode-agent/landing_path.h"
 #include "decode-agent/plan_intake.h"
@@ -23,6 +24,7 @@ enum transfer_state {
     T_WANTED,
     T_LIVE,
     T_DRAINING,
+    T_SEALING,
     T_CLOSING,
     T_ENDED,
     T_STATES
@@ -33,6 +35,7 @@ enum transfer_event {
     T_ON_WANT_SENT, /* or that SKIP */
     T_ON_GRANTED,
     T_ON_DRAIN, /* it failed, and writes may still arrive */
+    T_ON_SEAL,  /* nothing can land any more, and keys are open */
     T_ON_SETTLED,
     T_ON_CLOSED,
     T_EVENTS
@@ -50,6 +53,7 @@ struct transfer {
     struct slot_claim slots;
     struct plan_intake intake;
     struct grant grant;
+    struct grant_keys keys;
     struct regrant regrant;
     struct delivery delivery;
     uint32_t pages_sent[KVR_GROUPS_MAX]; /* of each page table, by PAGES */
@@ -68,12 +72,20 @@ static inline bool transfer_settled(const struct transfer *transfer)
     return transfer->state == T_CLOSING || transfer->state == T_ENDED;
 }
 
+/* Nothing of it can land any more, and its source needs no answer. */
+static inline bool transfer_ends(const struct transfer *transfer)
+{
+    return transfer->state == T_SEALING || transfer->state == T_CLOSING;
+}
+
 struct fetch;
 
 KVR_MUST_CHECK kvr_status transfer_open(struct inbound *inbound, struct fetch *fetch,
                                         const struct kvr_source_address *source,
                                         struct kvr_error *error);
+/* Nothing of it can land any more. */
 void transfer_settle(struct inbound *inbound, struct transfer *transfer);
+void transfer_sealed(struct inbound *inbound, struct transfer *transfer); /* its keys are closed */
 void transfer_closed(struct inbound *inbound, struct transfer *transfer);
 
 #endif

@@ -92,7 +92,7 @@ void quiet_received(struct inbound *inbound, struct transfer *transfer,
 {
     struct landing_quiet *quiet;
 
-    if (transfer->grant.landing == NULL || transfer->state == T_CLOSING ||
+    if (transfer->grant.landing == NULL || transfer_ends(transfer) ||
         (message->round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)))
         return; /* of an older round: another QUIET follows */
     if (!epochs_known(inbound, transfer, message)) {
@@ -126,7 +126,7 @@ void quiet_received(struct inbound *inbound, struct transfer *transfer,
 void quiet_proven(struct inbound *inbound, struct transfer *transfer, uint32_t round)
 {
     if ((round != transfer->trust.round && !KVR_MUTANT(old_quiet_accepted)) ||
-        transfer->state == T_CLOSING || transfer->verification.state == VERIFY_READING)
+        transfer_ends(transfer) || transfer->verification.state == VERIFY_READING)
         return;
     trust_on(&transfer->trust.state, TRUST_ON_QUIET);
     transfer->trust.suspect_at = KVR_NEVER;

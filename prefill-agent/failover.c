@@ -245,6 +245,7 @@ void failover_granted(struct outbound *outbound, struct source_transfer *transfe
         kvr_engines_remote(&outbound->engines, transfer->peer, &transfer->match.target);
     uint64_t rails = grant_rails_of(outbound, transfer, grant);
     uint32_t group = group_next(outbound, transfer);
+    struct kvr_error error;
 
     if (transfer->failover.state != FAILOVER_ASKED)
         return;
@@ -252,6 +253,11 @@ void failover_granted(struct outbound *outbound, struct source_transfer *transfe
         source_failover_on(&transfer->failover.state, FAILOVER_ON_KEEP);
         source_transfer_fail(outbound, transfer, KVR_MALFORMED,
                              "the target grants other rails for other regions");
+        return;
+    }
+    if (grant_keys_take(outbound, transfer, grant, &error) != KVR_OK) {
+        source_failover_on(&transfer->failover.state, FAILOVER_ON_KEEP);
+        source_transfer_fail(outbound, transfer, error.status, error.detail);
         return;
     }
     if (group == transfer->grant.rail_group && rails == transfer->grant.rails) {
@@ -265,6 +271,7 @@ void failover_granted(struct outbound *outbound, struct source_transfer *transfe
         return;
     }
     *transfer->failover.move = (struct push_failover){.target = kvr_region_set_acquire(remote->set),
+                                                      .keys = transfer->grant.keys,
                                                       .target_rails = rails};
     transfer->failover.next_group = group;
     if (group == transfer->grant.rail_group)

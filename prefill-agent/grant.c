@@ -39,6 +39,25 @@ static kvr_status grant_check(const struct source_transfer *transfer,
     return KVR_OK;
 }
 
+kvr_status grant_keys_take(const struct outbound *outbound, struct source_transfer *transfer,
+                           const struct kvr_msg_grant *grant, struct kvr_error *error)
+{
+    uint32_t count = grant->quota_bytes > 0 ? 1 : transfer->match.remote->count;
+    size_t bytes = grant->key_count * sizeof(*grant->keys);
+
+    if (grant->key_count == 0 || transfer->grant.keys != NULL) /* one set for all GRANTs */
+        return KVR_OK;
+    if (grant->key_count != count)
+        return kvr_error_set(error, KVR_MALFORMED, "grant",
+                             "%u keys, where there are %u to write to", grant->key_count, count);
+    transfer->grant.keys = kvr_buddy_alloc(outbound->memory, bytes);
+    if (transfer->grant.keys == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "grant", "no memory for %u keys",
+                             grant->key_count);
+    memcpy(transfer->grant.keys, grant->keys, bytes);
+    return KVR_OK;
+}
+
 /* Places for the segments that were planned before GRANT. */
 static kvr_status positions_set(struct outbound *outbound, struct source_transfer *transfer,
                                 const struct kvr_msg_grant *grant, struct kvr_error *error)
@@ -105,6 +124,7 @@ void grant_received(struct outbound *outbound, struct source_transfer *transfer,
         return;
     job = kvr_buddy_alloc(outbound->memory, sizeof(*job));
     if (job == NULL || grant_check(transfer, grant, &error) != KVR_OK ||
+        grant_keys_take(outbound, transfer, grant, &error) != KVR_OK ||
         positions_set(outbound, transfer, grant, &error) != KVR_OK) {
         kvr_buddy_free(outbound->memory, job);
         source_transfer_fail(outbound, transfer, job == NULL ? KVR_NO_MEMORY : error.status,
@@ -119,6 +139,7 @@ void grant_received(struct outbound *outbound, struct source_transfer *transfer,
     job->transfer = transfer->nonce;
     job->source = publish->set;
     job->target = transfer->match.remote;
+    job->keys = transfer->grant.keys;
     job->via = transfer->path.gathers ? kvr_region_set_stage(publish->set) : NULL;
     job->direct_copy = transfer->path.direct_copy == DIRECT_COPY_CHOSEN;
     job->slot_count = transfer->grant.slot_count = grant->slot_count;

@@ -11,9 +11,10 @@ struct outbound;
 struct source_transfer;
 
 struct source_grant {
-    struct push_job *job; /* the rail thread's, from GRANT until PUSH_CLOSED; NULL: none */
-    uint32_t rail_group;  /* of ours, which posts */
-    uint64_t rails;       /* bits of the target's rails */
+    struct push_job *job;        /* the rail thread's, from GRANT until PUSH_CLOSED; NULL: none */
+    uint32_t rail_group;         /* of ours, which posts */
+    uint64_t rails;              /* bits of the target's rails */
+    struct kvr_remote_key *keys; /* of the first GRANT that had any (push_job.h); NULL: none had */
     uint32_t slot_count;
     uint64_t staging_quota; /* bytes of the target's staging memory; 0: its pages are written */
     /* Rule 11: of the engine's own words, while the pages are lent to a target that copies; or
@@ -24,6 +25,12 @@ struct source_grant {
 
 void grant_received(struct outbound *outbound, struct source_transfer *transfer,
                     const struct kvr_msg_grant *grant);
+/* Keeps the keys of the message until the transfer settles. KVR_MALFORMED: they are not those of
+ * the target's regions. */
+KVR_MUST_CHECK kvr_status grant_keys_take(const struct outbound *outbound,
+                                          struct source_transfer *transfer,
+                                          const struct kvr_msg_grant *grant,
+                                          struct kvr_error *error);
 /* Of the rails that the message names, those that the transfer may use (bits). */
 uint64_t grant_rails_of(const struct outbound *outbound, const struct source_transfer *transfer,
                         const struct kvr_msg_grant *grant);

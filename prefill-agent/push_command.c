@@ -61,6 +61,7 @@ static void fail_over(struct push *push, struct push_job *job, struct push_failo
     if (next != job)
         inherit(push, job, next);
     next->target = failover->target;
+    next->keys = failover->keys;
     next->target_rails = failover->target_rails;
     next->told.no_rail = false; /* whether these can be reached is news */
     push_tell(push, job, PUSH_MESSAGE(PUSH_FAILED_OVER, .failover = failover));

@@ -78,7 +78,8 @@ struct push_failover {
     /* Goes on in another group, which begins it by PUSH_OPEN. The job itself only waits for its
      * completions. NULL: the job goes on itself. */
     struct push_job *successor;
-    struct kvr_region_set *target; /* with the keys of the rails */
+    struct kvr_region_set *target;     /* with the keys of the rails */
+    const struct kvr_remote_key *keys; /* as the job's */
     uint64_t target_rails;
 };
 
@@ -150,6 +151,9 @@ struct push_job {
     uint32_t index, peer;
     uint64_t transfer;
     const struct kvr_region_set *source, *target;
+    /* Of GRANT, by the target's layouts, or one of its quota; the loop's, until the transfer ends.
+     * NULL: those of `target`, or of `quota`. */
+    const struct kvr_remote_key *keys;
     uint16_t slots[KVR_TRANSFER_SLOTS_MAX];
     uint32_t slot_count, tag; /* tag: as in GRANT */
     uint64_t target_rails;    /* bit r: it may be written on the target's rail r */

@@ -122,6 +122,7 @@ static uint32_t pieces_place(const struct push_job *job, const struct push_segme
         placed = (struct kvr_group_piece){
             .local = job->source->locals[piece.source_layout],
             .remote = &job->target->remotes[piece.target_layout],
+            .key = job->keys != NULL ? &job->keys[piece.target_layout] : NULL,
             .local_offset = piece.source_offset,
             .remote_offset = piece.target_offset,
             .bytes = piece.bytes,
@@ -132,6 +133,7 @@ static uint32_t pieces_place(const struct push_job *job, const struct push_segme
         }
         if (segment->positions != NULL) {
             placed.remote = &job->quota.memory;
+            placed.key = job->keys;
             placed.remote_offset =
                 job->quota.offset + segment->positions[write->chunk] % job->quota.bytes + at;
         }
@@ -207,6 +209,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         .locals = job->source->locals,
         .direct_copy = job->direct_copy,
         .remotes = job->target->remotes,
+        .keys = job->keys,
     };
     struct kvr_pair pair;
     kvr_status status;

@@ -75,6 +75,8 @@ static void settle(struct outbound *outbound, struct source_transfer *transfer, 
         segments_free(outbound, transfer->grant.job->first);
         kvr_buddy_free(outbound->memory, transfer->grant.job);
     }
+    kvr_buddy_free(outbound->memory, transfer->grant.keys);
+    transfer->grant.keys = NULL;
     if (transfer->match.remote != NULL) {
         kvr_page_tables_done(&transfer->match.pages, outbound->memory);
         kvr_region_set_release(transfer->match.remote, outbound->memory);

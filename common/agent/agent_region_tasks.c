@@ -41,6 +41,7 @@ static void rails_work(struct agent_registration_task *task)
     struct kvr_agent *agent = task->agent;
     const uint32_t *first = &agent->groups.first[task->group];
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
+    bool target = agent->machine.role == KVR_ROLE_TARGET;
 
     for (uint32_t i = first[0]; i < first[1]; i++)
         if ((agent->groups.same_host >> i & 1) ==
@@ -49,7 +50,7 @@ static void rails_work(struct agent_registration_task *task)
     for (uint32_t i = 0; i < task->count && task->status == KVR_OK; i++)
         task->status = kvr_region_register(&agent->fabric, task->regions[i].entry->region, rails,
                                            agent->machine.role == KVR_ROLE_SOURCE,
-                                           agent->machine.role == KVR_ROLE_TARGET,
+                                           target ? KVR_REMOTE_GRANTED : KVR_REMOTE_NONE,
                                            task->regions[i].memory, &task->error);
 }
 

@@ -127,6 +127,7 @@ static void register_work(uv_work_t *work)
     struct kvr_agent *agent = entry->agent;
     struct kvr_rail *rails[KVR_RAILS_MAX] = {NULL};
     const uint32_t *first = &agent->groups.first[entry->home];
+    bool target = agent->machine.role == KVR_ROLE_TARGET;
 
     if (entry->request.memory != KVR_MEMORY_MEMFD) {
         entry->status = agent_stages_region(agent, entry->home, &entry->request, &entry->memory,
@@ -139,7 +140,7 @@ static void register_work(uv_work_t *work)
     entry->status = kvr_region_open_memfd(
         &agent->fabric, rails, agent->rail_count, &entry->request.layout, entry->memory.fd,
         entry->request.fd_offset, agent->machine.role == KVR_ROLE_SOURCE,
-        agent->machine.role == KVR_ROLE_TARGET, &entry->region, &entry->error);
+        target ? KVR_REMOTE_GRANTED : KVR_REMOTE_NONE, &entry->region, &entry->error);
 }
 
 /* Logs that local did not take a region. Regions that cards reach themselves are not offered to it.

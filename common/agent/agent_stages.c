@@ -91,7 +91,8 @@ static kvr_status memory_open(struct kvr_agent *agent, struct agent_stage *entry
     }
     group_rails(agent, entry->group, rails);
     KVR_TRY(kvr_region_open_memfd(&agent->fabric, rails, agent->rail_count, &layout, fd, 0, source,
-                                  !source, &entry->stage.pinned, error));
+                                  source ? KVR_REMOTE_NONE : KVR_REMOTE_GRANTED,
+                                  &entry->stage.pinned, error));
     /* A source's regions are mapped so that nothing can be written to them; this one is ours. */
     if (mprotect(entry->stage.pinned->base, layout.bytes, PROT_READ | PROT_WRITE) != 0)
         return kvr_error_system(error, "region", errno, "to write to staging memory");

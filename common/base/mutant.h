@@ -56,6 +56,10 @@
     X(leaving_refused, "rule 10: a rank with a fetch that has ended may fetch again")              \
     X(places_counted, "rule 10: each consumer has a place of its own, also when one comes twice")  \
     X(renewal_forgotten, "rule 10: a lease that was renewed is as long as that says")              \
+    X(grant_before_keys, "rule 14: GRANT names keys that are open")                                \
+    X(keys_closed_early, "rule 14: keys are open while a second copy of a chunk may come")         \
+    X(keys_closed_late, "rule 14: keys are closed before the pages are handed back")               \
+    X(keys_left_open, "rule 14: no key outlives its transfer")                                     \
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
     X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")             \
     X(words_of_another, "rule 11: an engine's revocation words are its own")                       \

@@ -225,6 +225,10 @@ struct kvr_msg_grant {
     /* That memory's, one for each rail of the target. */
     const struct kvr_remote_key *quota_keys;
     uint32_t quota_key_count;
+    /* Of this transfer alone, the same on each granted rail: one for each layout of REGIONS, or one
+     * of the quota. None: those of REGIONS or quota_keys hold. */
+    const struct kvr_remote_key *keys;
+    uint32_t key_count;
 };
 
 struct kvr_msg_final {

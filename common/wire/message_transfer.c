@@ -153,7 +153,7 @@ static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant 
                             Kvrail__Control__Grant *out)
 {
     if (in->slot_count > KVR_TRANSFER_SLOTS_MAX || in->rail_count > KVR_RAILS_MAX ||
-        in->quota_key_count > KVR_RAILS_MAX)
+        in->quota_key_count > KVR_RAILS_MAX || in->key_count > KVR_REGIONS_MAX)
         return KVR_INVALID;
     kvrail__control__grant__init(out);
     GRANT_FIELDS(KVR_PROTO_COPY)
@@ -164,6 +164,8 @@ static kvr_status put_grant(struct kvr_arena *arena, const struct kvr_msg_grant 
     out->n_rails = in->rail_count;
     out->n_quota_keys = (size_t)in->quota_key_count * 2; /* two numbers each, as in memory */
     out->quota_keys = (uint64_t *)in->quota_keys;
+    out->n_keys = (size_t)in->key_count * 2;
+    out->keys = (uint64_t *)in->keys;
     return kvr_put_rails(arena, in->rails, in->rail_count, &out->rails);
 }
 
@@ -176,6 +178,9 @@ static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Gr
     if (in->n_quota_keys > KVR_RAILS_MAX * 2 || in->n_quota_keys % 2 != 0)
         return kvr_get_malformed(get, "%zu numbers of keys: two a rail, of at most %d rails",
                                  in->n_quota_keys, KVR_RAILS_MAX);
+    if (in->n_keys > KVR_REGIONS_MAX * 2 || in->n_keys % 2 != 0)
+        return kvr_get_malformed(get, "%zu numbers of keys: two a region, of at most %d regions",
+                                 in->n_keys, KVR_REGIONS_MAX);
     for (size_t i = 0; i < in->n_slots; i++) {
         if (in->slots[i] >= KVR_SLOTS)
             return kvr_get_malformed(get, "slot %u: the largest is %d", in->slots[i],
@@ -187,6 +192,8 @@ static kvr_status get_grant(const struct kvr_get *get, const Kvrail__Control__Gr
     out->slot_count = (uint32_t)in->n_slots;
     out->quota_keys = (const struct kvr_remote_key *)in->quota_keys;
     out->quota_key_count = (uint32_t)(in->n_quota_keys / 2);
+    out->keys = (const struct kvr_remote_key *)in->keys;
+    out->key_count = (uint32_t)(in->n_keys / 2);
     return kvr_get_rails(get, in->n_rails, in->rails, &out->rails, &out->rail_count);
 }
 

@@ -208,7 +208,8 @@ struct kvr_region *fuzz_region(struct fuzz_world *world, uint32_t number, bool l
     struct kvr_region *region;
 
     if (kvr_region_open_mapped(&world->fabric, world->rails, FUZZ_RAILS, &layout, own_memory, local,
-                               remote, &region, NULL) != KVR_OK)
+                               remote ? KVR_REMOTE_GRANTED : KVR_REMOTE_NONE, &region,
+                               NULL) != KVR_OK)
         abort();
     world->regions_live++;
     return region;

@@ -192,6 +192,10 @@ void group_says(uint64_t nonce, uint32_t kind, uint64_t a, void *pointer)
     case LAND_CLOSED:
         message.closed.landing = pointer;
         break;
+    case LAND_KEYS_OPENED:
+    case LAND_KEYS_CLOSED:
+        message.keys = pointer;
+        break;
     default:
         assert_true(a == 0 && pointer == NULL);
     }

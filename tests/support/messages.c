@@ -268,7 +268,8 @@ static void grant(struct kvr_rng *rng, uint32_t percent, struct messages_memory 
     ret_grant->quota_offset = kvr_rng_next(rng);
     ret_grant->quota_bytes = kvr_rng_next(rng);
     ret_grant->quota_keys = memory->keys;
-    ret_grant->quota_key_count = up_to(rng, KVR_RAILS_MAX, percent);
+    ret_grant->keys = memory->keys;
+    ret_grant->key_count = ret_grant->quota_key_count = up_to(rng, KVR_RAILS_MAX, percent);
     for (uint32_t i = 0; i < ret_grant->quota_key_count; i++)
         memory->keys[i] = (struct kvr_remote_key){kvr_rng_next(rng), kvr_rng_next(rng)};
 }

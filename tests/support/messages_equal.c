@@ -138,6 +138,9 @@ bool messages_equal(const struct kvr_message *a, const struct kvr_message *b)
     case KVR_MSG_GRANT:
         return SAME(grant.slot_count) && SAME(grant.rail_count) && SAME(grant.quota_offset) &&
                SAME(grant.quota_bytes) && SAME(grant.tag) && SAME(grant.quota_key_count) &&
+               SAME(grant.key_count) &&
+               same_bytes(a->grant.keys, b->grant.keys,
+                          a->grant.key_count * sizeof(*a->grant.keys)) &&
                same_bytes(a->grant.quota_keys, b->grant.quota_keys,
                           a->grant.quota_key_count * sizeof(*a->grant.quota_keys)) &&
                same_bytes(a->grant.slots, b->grant.slots, a->grant.slot_count * 2) &&

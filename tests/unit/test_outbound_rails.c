@@ -183,6 +183,37 @@ static void where_no_pair_works_the_rail_is_renewed(void **state)
     assert_int_equal(asked(), 1);
 }
 
+/* Rule 14: one for each region of the target. */
+static void a_grant_may_have_keys(void **state)
+{
+    static const uint16_t slots[1] = {3};
+    static const struct kvr_remote_key keys[2] = {{77, 5}, {78, 6}};
+    const struct kvr_rail_address rail = {.epoch = 1};
+    struct kvr_message message = {.kind = KVR_MSG_GRANT, .transfer = NONCE};
+
+    (void)state;
+    publish_for(2);
+    publish_all();
+    want(0, NONCE);
+    want(1, NONCE + 1);
+    message.grant = (struct kvr_msg_grant){.slots = slots,
+                                           .slot_count = 1,
+                                           .tag = GRANT_TAG,
+                                           .rails = &rail,
+                                           .rail_count = 1,
+                                           .keys = keys,
+                                           .key_count = 1};
+    outbound_message(&outbound, now, 0, &message);
+    assert_int_equal(push_commanded(PUSH_OPEN).opened->keys[0].key, 77);
+    assert_int_equal(push_commanded(PUSH_OPEN).opened->keys[0].base, 5);
+    message.transfer = NONCE + 1;
+    message.grant.key_count = 2;
+    outbound_message(&outbound, now, 1, &message);
+    assert_int_equal(machine_command_count(PUSH_OPEN), 1);
+    assert_string_equal(machine_sent(KVR_MSG_FAIL)->reason.detail,
+                        "2 keys, where there are 1 to write to");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +225,7 @@ int main(void)
         cmocka_unit_test_setup(a_dead_address_costs_no_other_peer_its_rail, open_outbound),
         cmocka_unit_test_setup(nor_does_a_dead_address_that_a_transfer_needs, open_outbound),
         cmocka_unit_test_setup(where_no_pair_works_the_rail_is_renewed, open_outbound),
+        cmocka_unit_test_setup(a_grant_may_have_keys, open_outbound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

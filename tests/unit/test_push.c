@@ -96,6 +96,20 @@ static void job_open(kvr_digest_mode digest)
     tell_push(PUSH_MESSAGE(PUSH_SEGMENT, .segment = &segment));
 }
 
+/* Where each write of that rail is to land, and with which key. */
+static bool all_written_with(uint32_t rail, uint64_t key, uint64_t base)
+{
+    const struct kvr_endpoint *endpoint = fixture.rails[rail].newest;
+
+    for (unsigned i = 0; i < endpoint->write_count; i++) {
+        const struct kvr_fabric_piece *piece = &endpoint->writes[i].first;
+
+        if (piece->key != key || piece->remote - base >= target.region.layout.bytes)
+            return false;
+    }
+    return true;
+}
+
 static void layers_ready(uint64_t layers)
 {
     atomic_store(&word, layers);
@@ -438,11 +452,31 @@ static void push_has_no_rail_when_no_pair_that_it_knows_is_left(void **state)
     assert_int_equal(posted(), 0);
 }
 
+/* Rule 14. Without keys of GRANT those of the regions hold, which differ from rail to rail. */
+static void keys_of_the_grant_are_used(void **state)
+{
+    static const struct kvr_remote_key key = {77, 1 << 20};
+
+    (void)state;
+    for (uint32_t r = 0; r < 2; r++)
+        target.remotes[0].keys[r] = (struct kvr_remote_key){100 + r, 1000};
+    job_open(KVR_DIGEST_OFF);
+    layers_ready(1);
+    assert_int_equal(posted(), SMALL_CHUNKS / 2);
+    assert_true(all_written_with(0, 100, 1000) && all_written_with(1, 101, 1000));
+    fixture.rails[0].newest->write_count = fixture.rails[1].newest->write_count = 0;
+    job.keys = &key;
+    layers_ready(2);
+    assert_int_equal(posted(), SMALL_CHUNKS / 2);
+    assert_true(all_written_with(0, 77, 1 << 20) && all_written_with(1, 77, 1 << 20));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_push, close_push)
     const struct CMUnitTest tests[] = {
         CASE(push_posts_layers_as_they_become_ready),
+        CASE(keys_of_the_grant_are_used),
         CASE(push_counts_what_was_accepted),
         CASE(push_gives_back_after_the_last_completion),
         CASE(push_goes_on_over_the_pairs_it_knows),

@@ -9,10 +9,12 @@ static void table_matches_code(void **state)
 {
     static const char *const states[] = {[REGRANT_NONE] = "NONE",
                                          [REGRANT_REGISTERING] = "REGISTERING",
+                                         [REGRANT_OPENING] = "OPENING",
                                          [REGRANT_ANNOUNCING] = "ANNOUNCING"};
     static const char *const events[] = {[REGRANT_ON_GROUP_LOST] = "GROUP_LOST",
                                          [REGRANT_ON_RAILS_LOST] = "RAILS_LOST",
                                          [REGRANT_ON_REGISTERED] = "REGISTERED",
+                                         [REGRANT_ON_OPENED] = "OPENED",
                                          [REGRANT_ON_SENT] = "SENT"};
     const struct state_table table = {.file = "decode-agent/regrant.c",
                                       .states = states,

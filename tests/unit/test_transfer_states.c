@@ -9,11 +9,12 @@ static void table_matches_code(void **state)
 {
     static const char *const states[] = {
         [T_WAITING] = "WAITING", [T_HELD] = "HELD",         [T_WANTED] = "WANTED",
-        [T_LIVE] = "LIVE",       [T_DRAINING] = "DRAINING", [T_CLOSING] = "CLOSING",
-        [T_ENDED] = "ENDED"};
+        [T_LIVE] = "LIVE",       [T_DRAINING] = "DRAINING", [T_SEALING] = "SEALING",
+        [T_CLOSING] = "CLOSING", [T_ENDED] = "ENDED"};
     static const char *const events[] = {
         [T_ON_HOLD_SENT] = "HOLD_SENT", [T_ON_WANT_SENT] = "WANT_SENT", [T_ON_GRANTED] = "GRANTED",
-        [T_ON_DRAIN] = "DRAIN",         [T_ON_SETTLED] = "SETTLED",     [T_ON_CLOSED] = "CLOSED"};
+        [T_ON_DRAIN] = "DRAIN",         [T_ON_SEAL] = "SEAL",           [T_ON_SETTLED] = "SETTLED",
+        [T_ON_CLOSED] = "CLOSED"};
     const struct state_table table = {.file = "decode-agent/transfer.c",
                                       .states = states,
                                       .events = events,

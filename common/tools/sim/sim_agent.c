@@ -1,4 +1,5 @@
 /* An agent's process: its group, its ports, its steps, its death and restart. */
+#include "tools/sim/sim_keys.h"
 #include "tools/sim/sim_world.h"
 
 #include <assert.h>
@@ -146,7 +147,7 @@ static void register_regions(struct sim_registration_task *task)
             sim_stage_give(agent, region);
         else if (lives)
             status = kvr_region_register(&agent->fabric, region, rails, agent->source,
-                                         !agent->source, memory, NULL);
+                                         sim_remote_access(agent), memory, NULL);
         if (status == KVR_OK)
             (void)kvr_region_adopt(&agent->fabric, region, memory);
     }
@@ -324,6 +325,7 @@ static void rails_open(struct sim_agent *agent)
         .immediate_bits = agent->world->tagged ? 64 : 32,
         .target_copies = agent->world->target_copies,
         .needs_senders = agent->world->needs_senders,
+        .grant_keys = agent->world->seed % 7 < 4,
         .moves_pages = agent->staged && kvr_rng_percent(rng, agent->world->neighbours ? 95 : 50),
     };
 
@@ -500,6 +502,7 @@ void sim_agent_check_empty(struct sim_agent *agent)
     if (agent->buddy.used_bytes != agent->used_at_start)
         sim_fail(world, -1, "agent %u keeps %zu bytes of its tables", agent->number,
                  agent->buddy.used_bytes - agent->used_at_start);
+    sim_keys_check_empty(agent);
     for (uint32_t i = 0; i < agent->groups.count; i++)
         sim_group_check_empty(&agent->group[i]);
     if (!agent->source && agent->inbound->free_count != agent->inbound->options.slot_count)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kv/layout.h"
+#include "tools/sim/sim_keys.h"
 #include "tools/sim/sim_world.h"
 
 void sim_engine_note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
@@ -161,8 +162,8 @@ static void region_add(struct sim_engine *engine, uint32_t which)
         status = sim_stage_region(group, layout, engine->memory[which], &region, &error);
     else if (status == KVR_OK)
         status = kvr_region_open_mapped(&agent->fabric, rails, agent->rail_count, layout,
-                                        engine->memory[which], agent->source, !agent->source,
-                                        &region, &error);
+                                        engine->memory[which], agent->source,
+                                        sim_remote_access(agent), &region, &error);
     if (status == KVR_OK) {
         region->home = home_of(engine);
         status = kvr_engines_region_add(engines_of(engine), engine->index, layout, region, &error);
@@ -368,6 +369,7 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
         user->outcome = notice->status;
         user->bytes = notice->bytes;
         sim_check_time(fetch->request, NULL, fetch);
+        sim_keys_check(user->engine->agent);
         if (notice->kind == KVR_NOTICE_DONE)
             sim_check_end(fetch, notice->token_end);
         else

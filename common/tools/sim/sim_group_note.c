@@ -90,13 +90,14 @@ static struct note push_note(const union push_message *m)
 static struct note land_note(const union land_message *m)
 {
     static const char *const names[] = {
-        "LAND_OPEN",   "LAND_SEGMENT",  "LAND_FINAL",    "LAND_QUIET",   "QUIET_VOID",
-        "LAND_FILTER", "LAND_SUSPECTS", "LAND_DIGEST",   "LAND_VERIFY",  "LAND_CLOSE",
-        "FORWARD",     "FORWARD_END",   "HANDED",        "EPOCH_CLOSED", "FORWARD_DRAINED",
-        "LAND_FIRST",  "LAND_LAYER",    "LAND_ALL",      "IS_QUIET",     "QUIET_TAKEN",
-        "FILTERED",    "SUSPECT",       "COMING",        "BAD",          "REVOKED",
-        "VERIFIED",    "CORRUPT",       "FORWARD_ENDED", "ROOM",         "COPY_FAILED",
-        "LAND_CLOSED", "STRANGERS"};
+        "LAND_OPEN",    "LAND_SEGMENT",  "LAND_FINAL",  "LAND_QUIET",  "QUIET_VOID",
+        "LAND_FILTER",  "LAND_SUSPECTS", "LAND_DIGEST", "LAND_VERIFY", "LAND_CLOSE",
+        "KEYS_OPEN",    "KEYS_CLOSE",    "FORWARD",     "FORWARD_END", "HANDED",
+        "EPOCH_CLOSED", "DRAINED",       "LAND_FIRST",  "LAND_LAYER",  "LAND_ALL",
+        "IS_QUIET",     "QUIET_TAKEN",   "FILTERED",    "SUSPECT",     "COMING",
+        "BAD",          "REVOKED",       "VERIFIED",    "CORRUPT",     "FORWARD_ENDED",
+        "ROOM",         "KEYS_OPENED",   "KEYS_CLOSED", "COPY_FAILED", "LAND_CLOSED",
+        "STRANGERS"};
     struct note note = {.name = names[m->head.kind - KVR_GROUP_KIND_USER], .nonce = m->transfer};
 
     switch (m->head.kind) {

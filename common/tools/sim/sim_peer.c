@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/sim/sim_keys.h"
 #include "tools/sim/sim_world.h"
 
 #define BACKOFF_MS_MIN 50
@@ -383,6 +384,7 @@ kvr_status sim_peer_send(void *self, uint32_t index, const struct kvr_message *m
         return KVR_AGAIN;
     note_message(agent, "says", message, 0);
     sim_proof_check_answer(agent, message);
+    sim_keys_check_grant(agent, message);
     spoiled = sim_proof_spoil(agent, index, &sent);
     status = kvr_session_send(peer->session, agent->world->now, &sent);
     if (status == KVR_OK && spoiled != NULL) /* else it comes again, as it should be */

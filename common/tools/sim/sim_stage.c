@@ -8,6 +8,7 @@
 #include "decode-agent/transfer.h"
 #include "device/device_emulated.h"
 #include "prefill-agent/push.h"
+#include "tools/sim/sim_keys.h"
 #include "tools/sim/sim_world.h"
 
 struct sim_stage {
@@ -97,7 +98,8 @@ static void pin(struct sim_group *group, struct sim_stage *stage)
 
     sim_group_rails(group, rails);
     if (kvr_region_open_mapped(&agent->fabric, rails, agent->rail_count, &layout, stage->memory,
-                               agent->source, !agent->source, &stage->stage.pinned, NULL) != KVR_OK)
+                               agent->source, sim_remote_access(agent), &stage->stage.pinned,
+                               NULL) != KVR_OK)
         abort();
 }
 

@@ -18,6 +18,7 @@
  *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
  *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
+ *   sim_keys.c     keys of one transfer alone: open when GRANT names them, closed when it ends
  *   sim_order.c    what an operator asks of requests that wait for their targets
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
