@@ -1,14 +1,16 @@
 /* A source engine and a target engine in one process, on the public library: one request goes layer
  * by layer, and the test knows at every moment what has landed.
  *
- *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait [digest]
+ *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait|keep [digest]
  *
  * target: the target engine alters a byte of the first layer after its LAYER_IN.
  * wait: after the first layer nothing more is ready until standard input ends. Fails if the target
  * has heard more than that layer by then.
- * digest: the fetch asks for the digest of every write. Prints the two terminal events. Exit 0:
- * they came. */
+ * keep: the same, until a line comes. After its end the request waits until standard input ends.
+ * Fails if a byte of the target's region has changed by then. digest: the fetch asks for the digest
+ * of every write. Prints the two terminal events. Exit 0: they came. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/small_engine.h"
@@ -88,14 +90,46 @@ static bool bytes_fit(const struct engine *source, const struct engine *target)
     return true;
 }
 
+/* Until standard input ends, or a line has come. */
+static void await_input(bool line)
+{
+    int c;
+
+    do
+        c = getchar();
+    while (c != EOF && (!line || c != '\n'));
+}
+
+/* No byte of the region changes while the request is over. */
+static bool stays(const struct engine *target)
+{
+    uint64_t bytes = target->region.bytes;
+    const char *now = engine_page(target, 0, 0);
+    char *before = malloc(bytes);
+    bool same;
+
+    if (before == NULL)
+        return false;
+    memcpy(before, now, bytes);
+    printf("ended\n");
+    fflush(stdout);
+    await_input(false);
+    same = memcmp(before, now, bytes) == 0;
+    printf(same ? "its bytes stayed\n" : "bytes of the region have changed after the end\n");
+    free(before);
+    return same;
+}
+
 int main(int argc, char **argv)
 {
-    bool waits = (argc == 5 || argc == 6) && strcmp(argv[4], "wait") == 0;
+    bool keeps = (argc == 5 || argc == 6) && strcmp(argv[4], "keep") == 0;
+    bool waits = (argc == 5 || argc == 6) && (keeps || strcmp(argv[4], "wait") == 0);
     struct engine source = {0}, target = {0};
     struct kvrail_event event;
 
     if (argc != 5 && argc != 6) {
-        printf("usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait [digest]\n");
+        printf(
+            "usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait|keep [digest]\n");
         return 2;
     }
     if (open_both(&source, &target, argv, argc == 6) != 0)
@@ -112,8 +146,7 @@ int main(int argc, char **argv)
         if (layer == 0 && waits) {
             printf("held\n");
             fflush(stdout);
-            while (getchar() != EOF)
-                ;
+            await_input(keeps);
         }
         if (layer == 0 && waits && heard_more(&target))
             return 1;
@@ -128,6 +161,8 @@ int main(int argc, char **argv)
     while (!source.ended)
         if (!engine_take(&source, "source", &event))
             return 1;
+    if (keeps && !stays(&target))
+        return 1;
     if (!word_fits(&target)) {
         printf("the landed word is %llu\n", (unsigned long long)kvrail_landed(target.agent, WORD));
         return 1;

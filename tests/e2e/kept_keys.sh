@@ -1,0 +1,62 @@
+#!/bin/sh
+# Goal: on rails of tcp the keys of a request open the target's pages while the request lives, and nothing
+# after it; those of REGIONS open nothing at all. A peer that tries disturbs no other request.
+# Method: keeper (tests/support/keeper.c) relays an honest session and keeps each key. It writes with them
+# while the request is held behind its first layer, which must succeed, and after its end.
+set -eu
+. "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+secure=no # the keeper reads what passes: it stands for a source agent that is believed
+need ../tests/keeper ../tests/pair
+provider=tcp
+rails="--rail 127.0.0.1"
+
+free_port() {
+    awk 'BEGIN { srand(); print 20000 + int(rand() * 10000) }'
+}
+
+harm() {
+    lines=$(grep -c "^GRANTs" "$work/keeper.log") || true
+    echo >&5
+    wait_for 90 harmed "$lines" || fail "the keeper says nothing"
+    outcome=$(grep "^GRANTs" "$work/keeper.log" | tail -n 1)
+}
+harmed() { [ "$(grep -c "^GRANTs" "$work/keeper.log")" -gt "$1" ]; }
+
+start_all
+port=$(free_port)
+mkfifo "$work/harm" "$work/go_on"
+"$bin/../tests/keeper" "$port" "${source_agent##*:}" 5 <"$work/harm" >>"$work/keeper.log" 2>&1 &
+started_pids="$started_pids $!"
+exec 5>"$work/harm"
+wait_for 30 file_has "$work/keeper.log" listening || fail "the keeper does not listen"
+"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "127.0.0.1:$port" keep <"$work/go_on" \
+    >>"$work/pair.log" 2>&1 &
+pair=$!
+started_pids="$started_pids $pair"
+exec 4>"$work/go_on"
+wait_for 30 file_has "$work/pair.log" held || fail "no layer came"
+
+# While the request lives, the key of GRANT opens its pages: else the rest of this test shows nothing.
+harm
+[ "$outcome" = "GRANTs with keys 1, acknowledged with a key of REGIONS 0, of GRANT 1" ] ||
+    fail "while the request lives: $outcome"
+echo >&4
+wait_for 30 file_has "$work/pair.log" ended || fail "the request did not end"
+file_has "$work/pair.log" "target done" || fail "the transfer did not end well"
+
+for round in 1 2 3; do
+    harm
+    [ "$outcome" = "GRANTs with keys 1, acknowledged with a key of REGIONS 0, of GRANT 0" ] ||
+        fail "after its end, round $round: $outcome"
+done
+exec 4>&-
+status=0
+wait "$pair" || status=$?
+[ $status = 0 ] || fail "pair ended in $status"
+file_has "$work/pair.log" "its bytes stayed" || fail "pair did not look at its bytes"
+
+# The others go on.
+"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" none >>"$work/pair.log" 2>&1 ||
+    fail "the next request did not end well"
+if ! is_running "$decode_pid" || ! is_running "$prefill_pid"; then fail "an agent ended"; fi
+echo "e2e.kept_keys: passed"
