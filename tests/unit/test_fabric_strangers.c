@@ -50,13 +50,15 @@ static int stranger_connect(const struct rail *rail)
     return fd;
 }
 
+static unsigned seen; /* entries of the rail's queue */
+
 static void look(const struct rail *rail, unsigned times)
 {
     struct kvr_completion completions[16];
 
     for (unsigned i = 0; i < times; i++) {
         errno = EAGAIN;
-        (void)rail->fabric.ops->poll(rail->endpoint, completions, 16);
+        seen += rail->fabric.ops->poll(rail->endpoint, completions, 16);
         errno = EAGAIN;
         (void)rail->fabric.ops->endpoint_may_sleep(rail->endpoint);
         usleep(200);
@@ -251,6 +253,58 @@ static void a_write_with_a_dead_key_is_not_acknowledged(void **state)
     rail.fabric.ops->rail_close(rail.rail);
 }
 
+/* A key that was asked for (kvr_rail_facts.grant_keys) and is released. The target's queue shows
+ * nothing, so nothing there counts such a write or renews the rail. The other writer's connection
+ * stays, and the one that wrote connects anew. */
+static void a_closed_key_costs_its_writer_one_connection(void **state)
+{
+    struct kvr_memory_span span = {
+        .base = bytes_there, .bytes = 8, .remote = true, .fd = -1, .key = 0x1122334455667788};
+    const struct kvr_fabric_ops *ops;
+    struct kvr_memory *target, *other_target, *granted;
+    struct writer writer, other;
+    struct kvr_error error;
+    struct rail rail;
+    uint64_t key;
+
+    (void)state;
+    rail_open(&rail);
+    ops = rail.fabric.ops;
+    if (!ops->rail_facts(rail.rail)->grant_keys)
+        fail_msg("tcp takes keys that are chosen");
+    writer_open(&rail, &writer, &target);
+    writer_open(&rail, &other, &other_target);
+    key = ops->memory_key(target).key;
+    assert_int_equal(ops->memory_register(rail.rail, &span, &granted, &error), KVR_OK);
+    assert_int_equal(ops->memory_key(granted).key, span.key);
+    seen = 0;
+    memset(bytes_here, 'a', 8);
+    assert_int_equal(write_with_key(&rail, &writer, span.key, true), KVR_COMPLETION_WRITTEN);
+    assert_int_equal(write_with_key(&rail, &other, key, true), KVR_COMPLETION_WRITTEN);
+    assert_int_equal(bytes_there[0], 'a');
+    ops->memory_release(granted);
+    memset(bytes_here, 'b', 8);
+    assert_int_equal(seen, 2);
+    assert_int_equal(write_with_key(&rail, &writer, span.key, true), KVR_COMPLETION_FAILED);
+    look(&rail, 100);
+    assert_int_equal(seen, 2);
+    assert_int_equal(bytes_there[0], 'a');
+    assert_int_equal(write_with_key(&rail, &other, key, true), KVR_COMPLETION_WRITTEN);
+    assert_int_equal(bytes_there[0], 'b');
+    memset(bytes_here, 'c', 8);
+    assert_int_equal(write_with_key(&rail, &writer, key, true), KVR_COMPLETION_WRITTEN);
+    assert_int_equal(bytes_there[0], 'c');
+    assert_int_equal(seen, 4);
+    endpoint_close(&rail.fabric, writer.endpoint);
+    endpoint_close(&rail.fabric, other.endpoint);
+    endpoint_close(&rail.fabric, rail.endpoint);
+    ops->memory_release(writer.memory);
+    ops->memory_release(other.memory);
+    ops->memory_release(target);
+    ops->memory_release(other_target);
+    ops->rail_close(rail.rail);
+}
+
 /* Connected strangers are hung up on although the folder of descriptors cannot be opened. */
 static void strangers_are_hung_up_on_without_descriptors(void **state)
 {
@@ -284,6 +338,7 @@ int main(void)
         cmocka_unit_test(strangers_before_a_sleep_leave_nothing_behind),
         cmocka_unit_test(strangers_beside_writes_leave_nothing_behind),
         cmocka_unit_test(a_write_with_a_dead_key_is_not_acknowledged),
+        cmocka_unit_test(a_closed_key_costs_its_writer_one_connection),
         cmocka_unit_test(strangers_are_hung_up_on_without_descriptors),
     };
 
