@@ -9,6 +9,7 @@ victim=${1:?prefill or decode}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 # Short beats make the stops short; a busy machine must not be taken for a peer that is lost.
 prefill_options="--heartbeat 1s --quiet 300ms" decode_options=$prefill_options
+watch_keys
 start_all
 victim_pid=$([ "$victim" = prefill ] && echo "$prefill_pid" || echo "$decode_pid")
 
@@ -44,3 +45,4 @@ freeze_thrice() {
 until_met 3 freeze_thrice || fail "nothing was on its way in three attempts"
 replay --requests 40 || fail "after it a replay ended in $?"
 expect verified 40
+expect_keys_hold

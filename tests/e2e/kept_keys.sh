@@ -22,6 +22,7 @@ harm() {
 }
 harmed() { [ "$(grep -c "^GRANTs" "$work/keeper.log")" -gt "$1" ]; }
 
+watch_keys
 start_all
 port=$(free_port)
 mkfifo "$work/harm" "$work/go_on"
@@ -44,6 +45,13 @@ echo >&4
 wait_for 30 file_has "$work/pair.log" ended || fail "the request did not end"
 file_has "$work/pair.log" "target done" || fail "the transfer did not end well"
 
+# Beside a replay: no rail is renewed, and nothing is posted a second time.
+renewals() {
+    metrics | awk '/^kvrail_epochs_ended_total{/ { sum += $2 } END { print sum + 0 }'
+}
+before=$(renewals)
+replay_in_background --requests 300 --progress --concurrency 16 --prefill-tokens-per-s 20000
+await_progress
 for round in 1 2 3; do
     harm
     [ "$outcome" = "GRANTs with keys 1, acknowledged with a key of REGIONS 0, of GRANT 0" ] ||
@@ -54,6 +62,14 @@ status=0
 wait "$pair" || status=$?
 [ $status = 0 ] || fail "pair ended in $status"
 file_has "$work/pair.log" "its bytes stayed" || fail "pair did not look at its bytes"
+
+finish_replay
+[ "$replay_status" = 0 ] || fail "the replay ended in $replay_status"
+expect verified 300
+expect bytes_wrong 0
+expect retries 0
+[ "$(dead_keys_met)" = 7 ] || fail "of 7 writes with keys that open nothing libfabric shows $(dead_keys_met)"
+[ "$(renewals)" = "$before" ] || fail "rails were renewed: $before times before, now $(renewals)"
 
 # The others go on.
 "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" none >>"$work/pair.log" 2>&1 ||

@@ -252,6 +252,12 @@ start_decode() {
     await decode "$work/target.sock"
 }
 
+# For tests where no honest write may meet a key that is closed (design.md, rule 14): libfabric's tcp logs each
+# such write, and ends its connection. dead_keys_met counts them. Before start_decode: watch_keys.
+watch_keys() { export FI_LOG_LEVEL=warn; }
+dead_keys_met() { grep -c "invalid rma iov" "$work/decode.log" || true; }
+expect_keys_hold() { [ "$(dead_keys_met)" = 0 ] || fail "$(dead_keys_met) writes came with keys that are closed"; }
+
 start_all() {
     need kvrail kvrail-scheduler prefill-agent decode-agent
     start_scheduler
