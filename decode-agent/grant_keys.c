@@ -115,6 +115,16 @@ static struct landing_keys *keys_new(struct inbound *inbound, const struct trans
     return keys;
 }
 
+/* A rail thread that sleeps need not wake for it, and GRANT need not wait for both threads. */
+static bool open_at_once(const struct inbound *inbound, struct landing_keys *keys)
+{
+    const struct kvr_ports *ports = inbound->ports;
+
+    keys->open = ports->memory_open != NULL &&
+                 landing_keys_open(keys, ports->memory_open, ports->self, true) == KVR_OK;
+    return keys->open;
+}
+
 bool grant_keys_open(struct inbound *inbound, struct transfer *transfer)
 {
     struct grant_keys *mine = &transfer->keys;
@@ -133,8 +143,10 @@ bool grant_keys_open(struct inbound *inbound, struct transfer *transfer)
         transfer_fail(inbound, transfer, KVR_NO_MEMORY, "the agent's memory for tables is used up");
         return false;
     }
+    if (open_at_once(inbound, mine->of[group]))
+        mine->opened |= UINT32_C(1) << group;
     command(inbound, transfer, LAND_KEYS_OPEN, mine->of[group]);
-    return KVR_MUTANT(grant_before_keys);
+    return (mine->opened >> group & 1) != 0 || KVR_MUTANT(grant_before_keys);
 }
 
 void grant_keys_tell(const struct transfer *transfer, struct kvr_msg_grant *grant,

@@ -162,16 +162,25 @@ struct landing_spans {
     } list[];
 };
 
-/* The registrations on the rails of one group. The loop makes it; LAND_KEYS_OPEN hands it over,
- * LAND_KEYS_CLOSED gives it back. In between, the loop reads `error` after LAND_KEYS_OPENED. */
+/* The registrations on the rails of one group. The loop makes it, and opens what it can at once;
+ * LAND_KEYS_OPEN hands it over, LAND_KEYS_CLOSED gives it back. In between, the loop reads `error`
+ * after LAND_KEYS_OPENED. */
 struct landing_keys {
     const struct landing_spans *spans;
     uint32_t group, memory_count;
     uint64_t rails;              /* bits */
+    bool open;                   /* the loop has opened them: LAND_KEYS_OPENED does not follow */
     struct kvr_error error;      /* why they could not be opened; status KVR_OK: they are open */
     struct kvr_memory *memory[]; /* spans->count for each of the rails; the rail thread's */
 };
 
+typedef kvr_status landing_memory_open(void *self, uint32_t rail,
+                                       const struct kvr_memory_span *span,
+                                       struct kvr_memory **ret_memory, struct kvr_error *error);
+
+/* Opens those that are not open yet, up to the first that cannot be. */
+kvr_status landing_keys_open(struct landing_keys *keys, landing_memory_open *open, void *self,
+                             bool at_once);
 /* False: the message is of another kind. */
 bool land_keys_command(struct land *land, const union land_message *message);
 /* Every chunk is here: closes them, unless a chunk was asked for again and may come once more. */

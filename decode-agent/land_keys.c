@@ -1,6 +1,6 @@
-/* Keys of one transfer on the rails of this group (rule 14). They are opened when the loop says so.
- * They are closed when it says so, or before that: when the last chunk is here and no second copy
- * can come. */
+/* Keys of one transfer on the rails of this group (rule 14). The loop has opened them, or they are
+ * opened when it says so. They are closed when it says so, or before that: when the last chunk is
+ * here and no second copy can come. */
 #include "base/mutant.h"
 #include "decode-agent/land.h"
 
@@ -23,32 +23,40 @@ static void release(struct land *land, struct landing_keys *keys)
     }
 }
 
-/* On one rail. *ret_memory: one for each span. */
-static kvr_status rail_open(struct land *land, uint32_t rail, struct landing_keys *keys,
-                            struct kvr_memory **ret_memory)
-{
-    for (uint32_t i = 0; i < keys->spans->count; i++) {
-        const struct landing_span *at = &keys->spans->list[i];
-        struct kvr_memory_span span = {
-            .base = at->base, .bytes = at->bytes, .remote = true, .key = at->key.key, .fd = -1};
-
-        if (at->bytes > 0)
-            KVR_TRY(kvr_group_memory_open(land->group, rail, &span, &ret_memory[i], &keys->error));
-    }
-    return KVR_OK;
-}
-
-static void keys_open(struct land *land, struct landing_keys *keys)
+kvr_status landing_keys_open(struct landing_keys *keys, landing_memory_open *open, void *self,
+                             bool at_once)
 {
     struct kvr_memory **memory = keys->memory;
 
     for (uint64_t rails = keys->rails; rails != 0; rails &= rails - 1) {
-        if (rail_open(land, (uint32_t)__builtin_ctzll(rails), keys, memory) != KVR_OK) {
-            release(land, keys);
-            return;
+        for (uint32_t i = 0; i < keys->spans->count; i++, memory++) {
+            const struct landing_span *at = &keys->spans->list[i];
+            struct kvr_memory_span span = {.base = at->base,
+                                           .bytes = at->bytes,
+                                           .remote = true,
+                                           .key = at->key.key,
+                                           .at_once = at_once,
+                                           .fd = -1};
+
+            if (at->bytes > 0 && *memory == NULL)
+                KVR_TRY(open(self, (uint32_t)__builtin_ctzll(rails), &span, memory, &keys->error));
         }
-        memory += keys->spans->count;
     }
+    return KVR_OK;
+}
+
+static kvr_status group_memory_open(void *self, uint32_t rail, const struct kvr_memory_span *span,
+                                    struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    return kvr_group_memory_open(self, rail, span, ret_memory, error);
+}
+
+/* Those that the loop could not open. */
+static void keys_open(struct land *land, struct landing_keys *keys)
+{
+    keys->error = (struct kvr_error){0};
+    if (landing_keys_open(keys, group_memory_open, land->group, false) != KVR_OK)
+        release(land, keys);
 }
 
 bool land_keys_command(struct land *land, const union land_message *message)
@@ -61,8 +69,10 @@ bool land_keys_command(struct land *land, const union land_message *message)
     if (message->head.kind == LAND_KEYS_OPEN) {
         if (landing != NULL)
             landing->keys = message->keys;
-        keys_open(land, message->keys);
-        keys_tell(land, message, LAND_KEYS_OPENED, message->keys);
+        if (!message->keys->open) {
+            keys_open(land, message->keys);
+            keys_tell(land, message, LAND_KEYS_OPENED, message->keys);
+        }
     } else if (landing == NULL || landing->keys != NULL) { /* else they were closed before that */
         if (landing != NULL)
             landing->keys = NULL;

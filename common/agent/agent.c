@@ -217,6 +217,14 @@ static void say_ready(const struct kvr_agent *agent)
                  groups == 1 ? "" : "s", libfabric[0] != '\0' ? "; " : "", libfabric);
 }
 
+static kvr_status memory_open_now(void *self, uint32_t rail, const struct kvr_memory_span *span,
+                                  struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    struct kvr_agent *agent = self;
+
+    return agent->fabric.ops->memory_register(agent->rails[rail], span, ret_memory, error);
+}
+
 static struct kvr_ports ports_of(struct kvr_agent *agent)
 {
     return (struct kvr_ports){
@@ -232,6 +240,7 @@ static struct kvr_ports ports_of(struct kvr_agent *agent)
         .engine_done = agent_engine_done,
         .peer_tenants = agent_peer_tenants,
         .rails = agent_rails_now,
+        .memory_open = memory_open_now,
         .random = random_bits,
     };
 }

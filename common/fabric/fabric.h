@@ -13,7 +13,8 @@
  *
  * Threads: rail_open, memory_register and memory_release may be called from any thread; all calls
  * on one endpoint come from one thread (the rail group's). Nothing blocks but open, register,
- * release and close; with grant_keys the group's thread registers and releases, and neither blocks.
+ * release and close; with grant_keys the group's thread registers and releases, and neither blocks;
+ * another thread does so with at_once.
  * What a device's pages are, release waits until targets have let go of. */
 #ifndef KVR_FABRIC_FABRIC_H
 #define KVR_FABRIC_FABRIC_H
@@ -110,6 +111,7 @@ struct kvr_memory_span {
     uint64_t bytes;
     bool local, remote; /* it is read from by writes; peers may write to it */
     uint64_t key;       /* that peers are to have, where the rail has grant_keys; 0: any */
+    bool at_once;       /* with key: KVR_AGAIN where the rail's own thread is at work */
     int fd; /* the sealed memfd that lies at base, or the dmabuf; borrowed. -1: there is none */
     uint64_t fd_offset;
     kvr_span_kind kind;

@@ -73,6 +73,61 @@ static void grant_waits_for_its_keys(void **state)
     assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.key_count, 1);
 }
 
+static unsigned asked, busy_from; /* the rail's thread is at work from that call on */
+
+static kvr_status memory_open(void *self, uint32_t rail, const struct kvr_memory_span *span,
+                              struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    static int registration;
+
+    (void)self, (void)rail, (void)error;
+    assert_true(span->at_once && span->remote && span->key != 0);
+    if (asked++ >= busy_from)
+        return KVR_AGAIN;
+    *ret_memory = (struct kvr_memory *)&registration;
+    return KVR_OK;
+}
+
+static void begin_with_memory_open(unsigned busy)
+{
+    static struct kvr_ports ports;
+
+    ports = machine_ports;
+    ports.memory_open = memory_open;
+    inbound.ports = &ports;
+    asked = 0;
+    busy_from = busy;
+    begin();
+}
+
+/* The rail thread hears of them, because it closes them. */
+static void grant_does_not_wait_for_a_thread_that_sleeps(void **state)
+{
+    (void)state;
+    begin_with_memory_open(UINT32_MAX);
+    assert_int_equal(asked, 1);
+    assert_true(granted(nonce));
+    assert_int_equal(machine_sent(KVR_MSG_GRANT)->grant.key_count, 1);
+    assert_int_equal(machine_command_count(LAND_KEYS_OPEN), 1);
+    assert_true(keys_last()->open);
+    group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+    assert_int_equal(machine_command_count(LAND_KEYS_CLOSE), 1);
+    keys_closed();
+    assert_int_equal(machine_notice_count(KVR_NOTICE_DONE), 1);
+    group_closes(nonce);
+}
+
+static void grant_waits_for_a_thread_that_is_at_work(void **state)
+{
+    (void)state;
+    begin_with_memory_open(0);
+    assert_int_equal(asked, 1);
+    assert_false(keys_last()->open);
+    assert_false(granted(nonce));
+    keys_opened();
+    assert_true(granted(nonce));
+}
+
 /* Pages 1, 3, 5 and 7 of the region are fetched; page 0 is no part of it. */
 static void the_pages_of_the_request_are_opened(void **state)
 {
@@ -259,6 +314,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(grant_waits_for_its_keys, open_case),
+        cmocka_unit_test_setup(grant_does_not_wait_for_a_thread_that_sleeps, open_case),
+        cmocka_unit_test_setup(grant_waits_for_a_thread_that_is_at_work, open_case),
         cmocka_unit_test_setup(the_pages_of_the_request_are_opened, open_case),
         cmocka_unit_test_setup(until_all_pages_are_named_the_region_is_opened, open_case),
         cmocka_unit_test_setup(a_key_is_drawn_for_each_transfer, open_case),

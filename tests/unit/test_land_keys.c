@@ -160,6 +160,52 @@ static void each_rail_opens_each_span(void **state)
     assert_true(none_open());
 }
 
+static kvr_status loop_opens(void *self, uint32_t rail, const struct kvr_memory_span *span,
+                             struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    uint32_t *left = self;
+
+    if (*left == 0)
+        return KVR_AGAIN;
+    (*left)--;
+    return kvr_group_memory_open(group, rail, span, ret_memory, error);
+}
+
+/* The rail thread opens none twice. */
+static void what_the_loop_has_opened_stays(void **state)
+{
+    uint32_t left = UINT32_MAX;
+
+    (void)state;
+    assert_int_equal(landing_keys_open(keys, loop_opens, &left, true), KVR_OK);
+    keys->open = true;
+    assert_int_equal(where_open(0) & where_open(2), ALL_BITS);
+    landing.transfer = TRANSFER;
+    landing.slots[0] = SLOT;
+    landing.slot_count = 1;
+    landing.bits = bits;
+    tell(LAND_MESSAGE(LAND_OPEN, .opened = &landing));
+    tell(LAND_MESSAGE(LAND_FINAL, .chunks = CHUNKS));
+    tell(LAND_MESSAGE(LAND_KEYS_OPEN, .keys = keys));
+    assert_int_equal(told_count(LAND_KEYS_OPENED), 0);
+    all_arrive();
+    told(LAND_KEYS_CLOSED, LAND_ALL);
+    assert_true(none_open());
+}
+
+static void the_rail_thread_opens_the_rest(void **state)
+{
+    uint32_t left = 1;
+
+    (void)state;
+    assert_int_equal(landing_keys_open(keys, loop_opens, &left, true), KVR_AGAIN);
+    assert_int_equal(where_open(0), 1);
+    landing_begin();
+    assert_int_equal(where_open(0) & where_open(2), ALL_BITS);
+    tell(LAND_MESSAGE(LAND_KEYS_CLOSE, .keys = keys));
+    assert_true(none_open());
+}
+
 static void the_last_chunk_closes_them(void **state)
 {
     (void)state;
@@ -205,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_rail_opens_each_span, open_land, close_land),
+        cmocka_unit_test_setup_teardown(what_the_loop_has_opened_stays, open_land, close_land),
+        cmocka_unit_test_setup_teardown(the_rail_thread_opens_the_rest, open_land, close_land),
         cmocka_unit_test_setup_teardown(the_last_chunk_closes_them, open_land, close_land),
         cmocka_unit_test_setup_teardown(a_repeat_keeps_them_open, open_land, close_land),
         cmocka_unit_test_setup_teardown(another_group_opens_them_too, open_land, close_land),

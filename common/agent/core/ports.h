@@ -56,6 +56,10 @@ struct kvr_ports {
     void (*revocation_word_return)(void *self, const _Atomic uint64_t *word);
     /* The target's: that engine of the peer is gone, or the peer. Words that were taken stay. */
     void (*revocation_words_forget)(void *self, uint32_t peer, uint64_t words);
+    /* The target's: registers memory on a rail with grant_keys, unless its thread is at work there
+     * (KVR_AGAIN). NULL: never. */
+    kvr_status (*memory_open)(void *self, uint32_t rail, const struct kvr_memory_span *span,
+                              struct kvr_memory **ret_memory, struct kvr_error *error);
     /* 64 bits that cannot be guessed. */
     uint64_t (*random)(void *self);
     struct kvr_event_sink events;

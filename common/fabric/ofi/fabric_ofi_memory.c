@@ -29,6 +29,11 @@ void ofi_lock(struct kvr_rail *rail)
         pthread_mutex_lock(&rail->lock);
 }
 
+static bool try_lock(struct kvr_rail *rail)
+{
+    return !rail->provider->libfabric.memory_unlocked || pthread_mutex_trylock(&rail->lock) == 0;
+}
+
 void ofi_unlock(struct kvr_rail *rail)
 {
     if (rail->provider->libfabric.memory_unlocked)
@@ -114,7 +119,10 @@ static int register_span(struct kvr_rail *rail, const struct kvr_memory_span *sp
             attr.requested_key = span->key;
         else
             attr.requested_key = chosen ? random_key(rail->info) : 0;
-        ofi_lock(rail);
+        if (!span->at_once)
+            ofi_lock(rail);
+        else if (!try_lock(rail))
+            return -FI_EAGAIN;
         code = span->kind == KVR_SPAN_HOST || rail->device_emulated
                    ? fi_mr_regattr(rail->domain, &attr, 0, ret_mr)
                    : ofi_device_register(rail, span, &attr, ret_mr);
@@ -197,6 +205,8 @@ kvr_status ofi_memory_register(struct kvr_rail *rail, const struct kvr_memory_sp
     }
     if (code != 0) {
         free(memory);
+        if (code == -FI_EAGAIN && span->at_once)
+            return KVR_AGAIN;
         return span->kind != KVR_SPAN_HOST && code == -FI_ENOSYS
                    ? refuse_device(error, code, rail)
                    : refuse(error, code, rail, "register", span->bytes);

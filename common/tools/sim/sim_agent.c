@@ -348,6 +348,17 @@ static void rails_open(struct sim_agent *agent)
         agent->groups.tagged = (UINT64_C(1) << agent->rail_count) - 1;
 }
 
+/* The rail's thread is at work half of the time. */
+static kvr_status port_memory_open(void *self, uint32_t rail, const struct kvr_memory_span *span,
+                                   struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    struct sim_agent *agent = self;
+
+    if (kvr_rng_percent(&agent->world->rng, 50))
+        return KVR_AGAIN;
+    return agent->fabric.ops->memory_register(agent->rails[rail], span, ret_memory, error);
+}
+
 static uint64_t port_random(void *self)
 {
     struct sim_agent *agent = self;
@@ -439,6 +450,7 @@ void sim_agent_start(struct sim_agent *agent)
         .region_stage = port_region_stage,
         .engine_done = port_engine_done,
         .rails = port_rails,
+        .memory_open = port_memory_open,
         .random = port_random,
         .events = {.self = agent, .emit = port_event},
     };

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "fabric/ofi/fabric_ofi.h"
+#include "fabric/ofi/fabric_ofi_state.h"
 
 #define THREADS 4
 #define HELD    32
@@ -75,9 +76,35 @@ static void registrations_come_and_go_in_threads(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* While the rail's thread holds the table, as in a poll, a registration at once does not wait. */
+static void a_registration_at_once_waits_for_nobody(void **state)
+{
+    static uint8_t bytes[4096];
+    struct kvr_rail_options options = {.provider = "tcp", .name = "127.0.0.1"};
+    struct kvr_memory_span span = {
+        .base = bytes, .bytes = 4096, .remote = true, .fd = -1, .key = 4096, .at_once = true};
+    struct kvr_memory *memory = NULL;
+    struct kvr_error error;
+
+    (void)state;
+    kvr_fabric_ofi(&fabric);
+    assert_int_equal(fabric.ops->rail_open(fabric.self, &options, &rail, &error), KVR_OK);
+    ofi_lock(rail);
+    assert_int_equal(fabric.ops->memory_register(rail, &span, &memory, &error), KVR_AGAIN);
+    assert_null(memory);
+    ofi_unlock(rail);
+    assert_int_equal(fabric.ops->memory_register(rail, &span, &memory, &error), KVR_OK);
+    assert_int_equal(fabric.ops->memory_key(memory).key, 4096);
+    fabric.ops->memory_release(memory);
+    fabric.ops->rail_close(rail);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(registrations_come_and_go_in_threads)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(registrations_come_and_go_in_threads),
+        cmocka_unit_test(a_registration_at_once_waits_for_nobody),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
