@@ -133,6 +133,30 @@ static void revoked_peer_loses_its_session(void **state)
     assert_int_equal(source.refusal, KVR_TLS_REVOKED);
 }
 
+/* All have certificates of another CA by then. */
+static void connection_of_a_former_ca_is_replaced(void **state)
+{
+    uint32_t peer = meet();
+    struct authority next;
+
+    (void)state;
+    authority_make(&next, folder, "ca"); /* over the old one */
+    certificate_make(&next, "p", &(struct certificate_shape){.uri = "kvrail://f/prefill/source"});
+    certificate_make(&next, "d", &(struct certificate_shape){.uri = "kvrail://f/decode/target"});
+    crl_make(&next, "crl", NULL, 0);
+    assert_int_equal(kvr_credentials_reload(target_credentials, NULL), KVR_CREDENTIALS_CHANGED);
+    assert_int_equal(kvr_credentials_reload(source_credentials, NULL), KVR_CREDENTIALS_CHANGED);
+    kvr_peers_judge(source.peers);
+    assert_int_equal(source.refusal, KVR_TLS_UNKNOWN_CA);
+    for (uint32_t i = 1; i <= 20; i++)
+        assert_int_equal(send_counter(&target, peer, i, 10), KVR_OK);
+    LOOP_UNTIL(&loop, source.came == 20);
+    assert_true(source.in_order);
+    assert_int_equal(source.lost + target.lost, 0);
+    assert_int_equal(source.up, 1);
+    authority_done(&next);
+}
+
 static void expired_connection_is_replaced(void **state)
 {
     uint32_t peer = meet();
@@ -162,6 +186,7 @@ int main(void)
         secure_test(another_name_in_hello),
         secure_test(hello_replayed_by_another_identity),
         secure_test(revoked_peer_loses_its_session),
+        secure_test(connection_of_a_former_ca_is_replaced),
         secure_test(expired_connection_is_replaced),
     };
 

@@ -96,7 +96,9 @@ KVR_MUST_CHECK kvr_status kvr_peers_send(struct kvr_peers *peers, uint32_t peer,
 void kvr_peers_end(struct kvr_peers *peers, uint32_t peer, kvr_status status, const char *detail);
 
 /* The CA or its revocation lists have changed: judges the certificate of every peer that is
- * connected, and ends the sessions of those that are no longer believed. */
+ * connected, and ends the sessions of those that are no longer believed. Where only the CA is no
+ * longer trusted, it closes the connection: the next one, with a certificate of another CA, carries
+ * the session on. */
 void kvr_peers_judge(struct kvr_peers *peers);
 /* now: seconds of 1970. Closes connections of peers with a certificate that has ended: the next
  * connection, with a new certificate, carries the session on. Once a second. */

@@ -82,7 +82,10 @@ void kvr_peers_judge(struct kvr_peers *peers)
         if (refusal == KVR_TLS_REFUSAL_END)
             continue;
         kvr_peers_refused(peers, refusal);
-        kvr_peers_end(peers, i, KVR_REFUSED, error.detail);
+        if (refusal == KVR_TLS_UNKNOWN_CA && !peer->ending) /* it may have one of another CA */
+            kvr_peer_cut(peer, error.detail);
+        else
+            kvr_peers_end(peers, i, KVR_REFUSED, error.detail);
     }
 }
 
