@@ -406,9 +406,10 @@ static void channel_closed(void *self, struct kvr_channel *channel, kvr_status s
     struct kvr_peers *peers = self;
     struct kvr_peers_owner *owner = &peers->options.owner;
     struct kvr_peer *peer = kvr_channel_owner(channel);
+    kvr_tls_refusal refusal = kvr_channel_refusal(channel);
     kvr_ns now = kvr_clock_now();
 
-    kvr_peers_refused(peers, kvr_channel_refusal(channel));
+    kvr_peers_refused(peers, refusal);
     if (peer == NULL) {
         if (owner->turned_away != NULL)
             owner->turned_away(owner->self, now, kvr_channel_name(channel), status, detail);
@@ -418,7 +419,7 @@ static void channel_closed(void *self, struct kvr_channel *channel, kvr_status s
     peer->channel_up = false;
     snprintf(peer->why, sizeof(peer->why), "%s", detail);
     kvr_session_disconnected(peer->session, now);
-    if (status == KVR_MALFORMED)
+    if (status == KVR_MALFORMED || refusal == KVR_TLS_FLOOD) /* no accident of the connection */
         return kvr_session_end(peer->session, now, KVR_MALFORMED, detail);
     peer->away_at = now;
     redial_later(peer, now);
