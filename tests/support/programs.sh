@@ -218,9 +218,9 @@ has_moved() {
 start_scheduler() {
     need kvrail-scheduler
     rm -f "$work/scheduler.port"
-    # shellcheck disable=SC2046 # options
+    # shellcheck disable=SC2046,SC2086 # options
     start scheduler "$bin/kvrail-scheduler" $(credentials scheduler scheduler) --listen "${scheduler:-127.0.0.1:0}" \
-        --port-file "$work/scheduler.port" --state-dir "$work/scheduler"
+        --port-file "$work/scheduler.port" --state-dir "$work/scheduler" ${scheduler_options:-}
     scheduler_pid=$started
     await scheduler "$work/scheduler.port"
     scheduler=127.0.0.1:$(cat "$work/scheduler.port")
@@ -307,6 +307,48 @@ has_progressed() {
 finish_replay() {
     replay_status=0
     wait "$replay_pid" || replay_status=$?
+}
+
+# replays_beside COUNT: so many small replays side by side, each again and again until
+# `finish_replays_beside`, which fails the test if any of them lost something.
+replays_beside() {
+    beside_pids=
+    rm -f "$work/beside.stop"
+    for number in $(seq "$1"); do
+        replay_until_stopped "$number" &
+        beside_pids="$beside_pids $!"
+        started_pids="$started_pids $!"
+    done
+    wait_for 60 all_have_begun "$1" || fail "not all replays beside have begun"
+}
+
+# In a subshell. Its rounds are counted by lines of a file.
+replay_until_stopped() {
+    trap - EXIT
+    : >"$work/beside-$1.rounds"
+    until [ -e "$work/beside.stop" ]; do
+        # shellcheck disable=SC2046,SC2086 # variables, options
+        env $(tool_environment) "$bin/kvrail" replay --source-socket "$work/source.sock" \
+            --target-socket "$work/target.sock" --source-agent "$source_agent" --requests 10 --concurrency 1 \
+            --seed $(($1 * 1000 + $(wc -l <"$work/beside-$1.rounds"))) --kv-bytes-per-token 512 --layers 4 --pool-bytes 8M \
+            --json "$work/beside-$1.json" ${beside_options:-} >"$work/beside-$1.log" 2>&1 || return 1
+        grep -q '^  "verified": 10,*$' "$work/beside-$1.json" || return 1
+        echo >>"$work/beside-$1.rounds"
+    done
+}
+
+all_have_begun() {
+    for number in $(seq "$1"); do
+        [ -s "$work/beside-$number.rounds" ] || return 1
+    done
+}
+
+finish_replays_beside() {
+    : >"$work/beside.stop"
+    for pid in $beside_pids; do
+        wait "$pid" || fail "a replay beside lost something"
+    done
+    echo "$(echo "$beside_pids" | wc -w) replays side by side, $(($(cat "$work"/beside-*.rounds | wc -l) * 10)) requests verified"
 }
 
 # figure NAME: a number of the figures; figure transfer_ms.p99 one below a name.

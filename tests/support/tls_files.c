@@ -18,7 +18,8 @@ int main(int argc, char **argv)
         authority_make(&authority, argv[1], argv[3]);
     } else if (argc >= 6 && strcmp(argv[2], "certificate") == 0) {
         struct certificate_shape shape = {.uri = strcmp(argv[5], "-") != 0 ? argv[5] : NULL,
-                                          .ends = argc > 6 ? atol(argv[6]) : 0};
+                                          .ends = argc > 6 ? atol(argv[6]) : 0,
+                                          .loopback = true};
 
         authority_open(&authority, argv[1], argv[3]);
         printf("%u\n", certificate_make(&authority, argv[4], &shape));
