@@ -1,10 +1,11 @@
 /* A stranger at the control port of an agent: speaks TLS as its arguments say, and prints the end.
  *
  *   tls_knock PORT [certificate=FILE key=FILE] [priority=STRING] [cut=BYTES] [pieces=BYTES]
- *             [send=FILE] [plain] [from=ADDRESS]
+ *             [send=FILE] [record=FILE] [plain] [from=ADDRESS]
  *     Shakes hands, sends the file (frames), reads until the other side ends. cut: sends so many
  *     bytes of TLS and then only waits. pieces: writes so few bytes at a time. plain: the file goes
- *     without TLS. Prints "alert NAME", "closed", "cut" or "answered BYTES".
+ *     without TLS. record: keeps its bytes of TLS, as they are on the wire. Prints "alert NAME",
+ *     "closed", "cut" or "answered BYTES".
  *   tls_knock PORT open=COUNT seconds=N
  *     So many connections that send the first bytes of a handshake, held for N seconds; closed ones
  *     are opened again. */
@@ -24,6 +25,7 @@ static int port, fd;
 static size_t cut = SIZE_MAX, pieces = SIZE_MAX, sent;
 static const char *from = "127.0.0.1";
 static const char *certificate, *key, *priority = "NORMAL:-VERS-ALL:+VERS-TLS1.3", *file;
+static FILE *record;
 
 static int dial(void)
 {
@@ -58,6 +60,8 @@ static ssize_t push(gnutls_transport_ptr_t self, const void *bytes, size_t count
             return (ssize_t)count; /* as if it were on its way */
         if (send(fd, at + done, now, MSG_NOSIGNAL) != (ssize_t)now)
             return -1;
+        if (record != NULL)
+            fwrite(at + done, 1, now, record);
         sent += now;
         done += now;
     }
@@ -82,7 +86,7 @@ static size_t content(char *room, size_t bytes)
 
 static int plainly(void)
 {
-    char data[4096];
+    char data[65536];
     size_t bytes = content(data, sizeof(data));
     ssize_t got, all = 0;
 
@@ -173,6 +177,8 @@ int main(int argc, char **argv)
             priority = value;
         else if (strncmp(argv[i], "send=", 5) == 0)
             file = value;
+        else if (strncmp(argv[i], "record=", 7) == 0)
+            record = fopen(value, "we");
         else if (strncmp(argv[i], "from=", 5) == 0)
             from = value;
         else if (strncmp(argv[i], "cut=", 4) == 0)
