@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/support/garbage.h"
+#include "tests/support/garbage_tls.h"
 #include "tests/support/messages.h"
 #include "wire/frame.h"
 
@@ -170,6 +171,16 @@ static void shape_mute(struct garbage *garbage)
         garbage_pause(500);
 }
 
+/* More session tickets than any client needs. */
+static void shape_tickets(struct garbage *garbage)
+{
+    if (garbage->tls == NULL || !welcome(garbage))
+        return;
+    for (int i = 0; i < 200 && garbage_tls_ticket(garbage); i++)
+        continue;
+    garbage_pause(20);
+}
+
 /* Another agent's name than the certificate has. */
 static void shape_name(struct garbage *garbage)
 {
@@ -190,8 +201,9 @@ static void shape_name(struct garbage *garbage)
 }
 
 static const struct garbage_shape shapes[] = {
-    {"lies", shape_lies}, {"lies", shape_lies},     {"lies", shape_lies},
-    {"mute", shape_mute}, {"random", shape_random}, {"name", shape_name},
+    {"lies", shape_lies},       {"lies", shape_lies},     {"lies", shape_lies},
+    {"mute", shape_mute},       {"random", shape_random}, {"name", shape_name},
+    {"tickets", shape_tickets},
 };
 
 const struct garbage_kind garbage_source = {"source", shapes, sizeof(shapes) / sizeof(shapes[0])};

@@ -6,6 +6,7 @@
 #include <poll.h>
 
 static gnutls_certificate_credentials_t credentials;
+static gnutls_datum_t ticket_key; /* of a server */
 
 bool garbage_tls_load(const char *certificate, const char *key)
 {
@@ -35,9 +36,13 @@ bool garbage_tls_begin(struct garbage *garbage, bool server)
 
     (void)fcntl(garbage->socket, F_SETFL, O_NONBLOCK);
     if (gnutls_init(&session, (server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
-                                  GNUTLS_NO_SIGNAL) != 0)
+                                  GNUTLS_NO_SIGNAL | GNUTLS_NO_AUTO_SEND_TICKET) != 0)
         return false;
     garbage->tls = session;
+    if (server &&
+        ((ticket_key.data == NULL && gnutls_session_ticket_key_generate(&ticket_key) != 0) ||
+         gnutls_session_ticket_enable_server(session, &ticket_key) != 0))
+        return false;
     (void)gnutls_priority_set_direct(session, "NORMAL:-VERS-ALL:+VERS-TLS1.3", NULL);
     gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials);
     if (server)
@@ -80,6 +85,16 @@ bool garbage_tls_update(struct garbage *garbage)
 
     do {
         result = gnutls_session_key_update(garbage->tls, GNUTLS_KU_PEER);
+    } while (result == GNUTLS_E_AGAIN && wait_for(garbage, garbage->tls));
+    return result == 0;
+}
+
+bool garbage_tls_ticket(struct garbage *garbage)
+{
+    int result;
+
+    do {
+        result = gnutls_session_ticket_send(garbage->tls, 1, 0);
     } while (result == GNUTLS_E_AGAIN && wait_for(garbage, garbage->tls));
     return result == 0;
 }

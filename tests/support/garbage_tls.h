@@ -17,5 +17,7 @@ ssize_t garbage_tls_send(struct garbage *garbage, const void *bytes, size_t coun
 ssize_t garbage_tls_receive(struct garbage *garbage, void *bytes, size_t capacity);
 /* Asks for another key. */
 bool garbage_tls_update(struct garbage *garbage);
+/* A server gives one session ticket more. */
+bool garbage_tls_ticket(struct garbage *garbage);
 
 #endif
