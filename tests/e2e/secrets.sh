@@ -1,8 +1,8 @@
 #!/bin/sh
 # Goal: a stranger that can dial a prefill-agent and knows the ids of requests gets none of their pages and
-# learns nothing. The owner's target is served, and a metric counts the refusal. No secret is where it does
-# not belong. Method: a stock decode-agent of the stranger's fetches with another secret, beside the owner's.
-# Then all that the programs have written or answer is searched.
+# learns nothing. The owner's target is served, a metric counts the refusal, and replays beside it lose nothing.
+# No secret is where it does not belong. Method: a stock decode-agent of the stranger's fetches with another
+# secret, beside the owner's. Then all that the programs have written or answer is searched.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need ../examples/example_prefill ../examples/example_decode
@@ -16,6 +16,7 @@ start_all
 start thief "$bin/decode-agent" --name thief $(credentials decode thief) --engine-socket "$work/thief.sock" --provider "$provider" \
     --rail 127.0.0.1 --scheduler "$scheduler" --state-dir "$work/thief" --deadline 2s --log-level debug
 await thief "$work/thief.sock"
+replays_beside 8
 
 # steal REQUEST: what the stranger's engine gets; it guesses a secret.
 steal() {
@@ -73,17 +74,23 @@ published "$work/second.log"
     fail "a prefill-agent without --insecure takes a WANT without a proof"
 grep -q '^failed: not_authorized, the WANT proves no secret' "$work/none" || fail "no sentence: $(cat "$work/none")"
 
+finish_replays_beside
+
 # ---- no secret anywhere
 
 replay --requests 30 || fail "the replay ended in $?"
 expect verified 30
 wait_for 30 reported replay- done || fail "the scheduler does not know the replay"
 mkdir "$work/answers"
-for path in metrics api/v1/summary api/v1/agents 'api/v1/transfers?limit=500'; do
-    ask_scheduler "/$path" -f >"$work/answers/$(echo "$path" | tr '/?' '__')" || fail "no answer at /$path"
+for path in metrics api/v1/summary api/v1/agents 'api/v1/transfers?limit=500' 'api/v1/transfers?limit=40' \
+    'api/v1/transfers?request=owned' 'api/v1/transfers?request=unheard-of' 'api/v1/transfers?request=held'; do
+    ask_scheduler "/$path" -f -S >"$work/answers/$(echo "$path" | tr '/?' '__')" 2>"$work/curl.log" ||
+        fail "no answer at /$path: curl ended in $?: $(cat "$work/curl.log")"
 done
-for id in $(grep -o '"id": *"[0-9a-f]\{16\}"' "$work/answers/api_v1_transfers_limit=500" | grep -o '[0-9a-f]\{16\}'); do
-    ask_scheduler "/api/v1/transfers/$id" -f >>"$work/answers/each" || fail "no answer of $id"
+for id in $(grep -ho '"id": *"[0-9a-f]\{16\}"' "$work/answers"/api_v1_transfers_request=* \
+    "$work/answers/api_v1_transfers_limit=40" | grep -o '[0-9a-f]\{16\}'); do
+    ask_scheduler "/api/v1/transfers/$id" -f -S >>"$work/answers/each" 2>"$work/curl.log" ||
+        fail "no answer of $id: curl ended in $?: $(cat "$work/curl.log")"
 done
 [ "$(wc -c <"$work/answers/each")" -gt 10000 ] || fail "the transfers have too few details to be searched"
 tool why --scheduler "$scheduler" owned >"$work/answers/why"
