@@ -61,6 +61,7 @@ void transfer_report(struct inbound *inbound, const struct transfer *transfer, k
     if (sink->emit == NULL)
         return;
     memcpy(event.request, fetch->request, sizeof(event.request));
+    kvr_tenants_name(&inbound->engines.tenants, fetch->tenant, event.tenant);
     if (source_link_answered(&transfer->link)) /* else the number may be an older session's */
         memcpy(event.peer, inbound->peers[transfer->link.peer].agent, sizeof(event.peer));
     memcpy(event.detail, transfer->failure.detail, sizeof(event.detail));

@@ -160,6 +160,7 @@ static void publish_event(struct outbound *outbound, const struct publish *publi
     if (sink->emit == NULL)
         return;
     memcpy(event.request, publish->request, sizeof(event.request));
+    kvr_tenants_name(&outbound->engines.tenants, publish->tenant, event.tenant);
     memcpy(event.detail, publish->detail, sizeof(event.detail));
     sink->emit(sink->self, &event);
 }

@@ -67,6 +67,7 @@ static void event_at(struct outbound *outbound, kvr_ns at, const struct source_t
     if (sink->emit == NULL)
         return;
     memcpy(event.request, transfer->match.request, sizeof(event.request));
+    kvr_tenants_name(&outbound->engines.tenants, transfer->match.tenant, event.tenant);
     memcpy(event.peer, outbound->peers[transfer->peer].agent, sizeof(event.peer));
     memcpy(event.detail, transfer->detail, sizeof(event.detail));
     sink->emit(sink->self, &event);

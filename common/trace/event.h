@@ -37,6 +37,7 @@ struct kvr_event {
     kvr_ns at;         /* monotonic; the reporter adds the wall anchor */
     uint64_t transfer; /* the wire's nonce, equal on both sides */
     char request[KVR_REQUEST_BYTES];
+    char tenant[KVR_NAME_BYTES]; /* empty: an agent that knows none, or a WANT of none it serves */
     uint32_t attempt;
     struct kvr_uuid source_engine, target_engine;
     struct kvr_place {

@@ -107,7 +107,7 @@ const char *kvr_counter_text(kvr_counter counter)
     X(anchor_wall)
 
 /* Texts: X(where the field is, for an error; field) */
-#define EVENT_TEXTS(X)  X("", request) X("", peer) X("", detail)
+#define EVENT_TEXTS(X)  X("", request) X("", tenant) X("", peer) X("", detail)
 #define RAIL_TEXTS(X)   X("rails.", name) X("rails.", provider) X("rails.", address)
 #define ENGINE_TEXTS(X) X("engines.", name) X("engines.", model)
 #define FACTS_TEXTS(X)                                                                             \

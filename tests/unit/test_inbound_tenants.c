@@ -47,6 +47,28 @@ static void want_names_the_tenant(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_WANT), 2);
 }
 
+static struct kvr_event opened;
+
+static void keep_event(void *self, const struct kvr_event *event)
+{
+    (void)self;
+    opened = *event;
+}
+
+static void events_name_the_tenant(void **state)
+{
+    struct kvr_ports ports = *inbound.ports;
+
+    (void)state;
+    ports.events.emit = keep_event;
+    inbound.ports = &ports;
+    fetch_as(1, "blue");
+    assert_string_equal(opened.tenant, "blue");
+    fetch_as(2, "");
+    assert_int_equal(opened.kind, KVR_EVENT_OPENED);
+    assert_string_equal(opened.tenant, "red");
+}
+
 static void engine_fetches_for_its_tenants(void **state)
 {
     (void)state;
@@ -98,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(want_names_the_tenant, open_tenants),
+        cmocka_unit_test_setup(events_name_the_tenant, open_tenants),
         cmocka_unit_test_setup(engine_fetches_for_its_tenants, open_tenants),
         cmocka_unit_test_setup(source_must_serve_the_tenant, open_tenants),
         cmocka_unit_test_setup(quota_of_fetches, open_tenants),

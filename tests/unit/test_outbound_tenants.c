@@ -67,6 +67,14 @@ static void want_as_tenant(const char *request, uint32_t peer, uint64_t nonce, c
     outbound_message(&outbound, now, peer, &message);
 }
 
+static void cancel_want(uint32_t peer, uint64_t nonce)
+{
+    struct kvr_message message = {
+        .kind = KVR_MSG_CANCEL, .transfer = nonce, .reason = {.status = KVR_CANCELLED}};
+
+    outbound_message(&outbound, now, peer, &message);
+}
+
 static void nothing_given(void)
 {
     assert_int_equal(machine_log.sent_count, 0);
@@ -99,6 +107,40 @@ static void other_tenant_waits_and_is_counted(void **state)
                            "of the tenant blue, and this request of the tenant red"));
     want_as_tenant("r", 0, NONCE + 1, "red"); /* its place is free */
     assert_int_equal(machine_notice_count(KVR_NOTICE_ACCEPTED), 1);
+}
+
+static struct kvr_event events[8];
+static uint32_t event_count;
+
+static void keep_event(void *self, const struct kvr_event *event)
+{
+    (void)self;
+    assert_true(event_count < sizeof(events) / sizeof(events[0]));
+    events[event_count++] = *event;
+}
+
+/* Of the publish, and of the transfer. */
+static void events_name_the_tenant(void **state)
+{
+    struct kvr_ports ports = *outbound.ports;
+
+    (void)state;
+    ports.events.emit = keep_event;
+    outbound.ports = &ports;
+    event_count = 0;
+    publish_as("r", HANDLE, "blue");
+    want_as_tenant("r", 1, NONCE, "blue");
+    assert_int_equal(event_count, 2);
+    assert_int_equal(events[0].kind, KVR_EVENT_OPENED);
+    assert_string_equal(events[0].tenant, "blue");
+    assert_int_equal(events[1].kind, KVR_EVENT_MATCHED);
+    assert_string_equal(events[1].tenant, "blue");
+    machine_peer_tenants = 1; /* blue is not the peer's: its WANT is of none */
+    want_as_tenant("other", 1, NONCE + 1, "blue");
+    cancel_want(1, NONCE + 1);
+    assert_int_equal(event_count, 3);
+    assert_int_equal(events[2].kind, KVR_EVENT_ENDED);
+    assert_string_equal(events[2].tenant, "");
 }
 
 /* The WANT comes first. */
@@ -275,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(same_tenant_is_given, open_tenants),
         cmocka_unit_test_setup(other_tenant_waits_and_is_counted, open_tenants),
+        cmocka_unit_test_setup(events_name_the_tenant, open_tenants),
         cmocka_unit_test_setup(parked_want_of_another_tenant_waits, open_tenants),
         cmocka_unit_test_setup(certificate_must_serve_what_is_named, open_tenants),
         cmocka_unit_test_setup(other_tenant_cannot_tell_what_there_is, open_tenants),

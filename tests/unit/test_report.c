@@ -14,6 +14,7 @@ static struct kvr_event sample_event(void)
         .at = 123456789,
         .transfer = 0xfedcba9876543210u,
         .request = "request-7",
+        .tenant = "blue",
         .attempt = 2,
         .peer = "prefill-0",
         .tokens = 4096,

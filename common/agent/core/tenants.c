@@ -44,6 +44,14 @@ uint32_t kvr_tenants_find(const struct kvr_tenants *tenants, const char *name)
     return KVR_TENANT_NONE;
 }
 
+void kvr_tenants_name(const struct kvr_tenants *tenants, uint32_t tenant,
+                      char ret_name[KVR_NAME_BYTES])
+{
+    ret_name[0] = '\0';
+    if (tenant != KVR_TENANT_NONE)
+        memcpy(ret_name, tenants->list[tenant].name, KVR_NAME_BYTES);
+}
+
 static bool has(uint32_t bits, uint32_t tenant)
 {
     return (bits >> tenant & 1) != 0;

@@ -40,6 +40,9 @@ KVR_MUST_CHECK kvr_status kvr_tenants_add(struct kvr_tenants *tenants, const cha
                                           struct kvr_error *error);
 /* "" is KVR_TENANT_DEFAULT. KVR_TENANT_NONE: there is no such tenant. */
 uint32_t kvr_tenants_find(const struct kvr_tenants *tenants, const char *name);
+/* For events. "": KVR_TENANT_NONE. */
+void kvr_tenants_name(const struct kvr_tenants *tenants, uint32_t tenant,
+                      char ret_name[KVR_NAME_BYTES]);
 
 /* The tenant of a request by an engine that may act for those of `may` (a bit each): that of this
  * name, or the first where it is "". KVR_NOT_AUTHORIZED, with a sentence that says for which the
