@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/plain_name.h"
 #include "base/version.h"
 #include "scheduler/api_json.h"
 
@@ -157,6 +158,18 @@ static bool parse_choice(const char *name, const char *value, struct transfer_fi
     return false;
 }
 
+static bool parse_tenant(const char *value, struct transfer_filter *filter,
+                         struct api_answer *answer)
+{
+    if (filter->tenant == NULL && value != NULL && kvr_plain_name(value, strlen(value))) {
+        filter->tenant = value;
+        return true;
+    }
+    api_bad_request(answer, "\"%s\" is no tenant, or a second one: give the name of one tenant",
+                    value);
+    return false;
+}
+
 typedef enum page_parse { PAGE_TAKEN, PAGE_WRONG, PAGE_UNKNOWN } page_parse;
 
 /* limit and after, which every list has. */
@@ -193,12 +206,18 @@ static bool parse_filter(const struct api_query *query, struct transfer_filter *
                 return false;
             continue;
         }
+        if (strcmp(name, "tenant") == 0) {
+            if (!parse_tenant(value, filter, answer))
+                return false;
+            continue;
+        }
         switch (parse_page(name, value, &filter->limit, &filter->before, answer)) {
         case PAGE_TAKEN:
             continue;
         case PAGE_UNKNOWN:
             api_bad_request(
-                answer, "there is no parameter \"%s\": state, request, limit and after are known",
+                answer,
+                "there is no parameter \"%s\": state, request, tenant, limit and after are known",
                 name);
             return false;
         case PAGE_WRONG:

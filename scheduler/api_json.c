@@ -151,6 +151,7 @@ json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
 
     json_object_set_new(object, "id", json_id(transfer->id));
     json_object_set_new(object, "request", json_text(transfer->request));
+    json_object_set_new(object, "tenant", json_text(transfer->tenant));
     json_object_set_new(object, "attempt", json_count(transfer->attempt));
     json_object_set_new(object, "state", json_string(transfer_state_name(transfer->state)));
     json_object_set_new(object, "live", json_boolean(live));

@@ -95,6 +95,7 @@ struct transfer_filter {
     transfer_filter_kind kind;
     transfer_state state;
     const char *request; /* borrowed for the call */
+    const char *tenant;  /* of this one alone, whatever the kind; NULL: of any */
     int64_t before;
     uint32_t limit;
 };

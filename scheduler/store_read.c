@@ -90,22 +90,24 @@ static void visit_transfer(sqlite3_stmt *statement, void *self)
 bool store_list_transfers(struct store *store, const struct transfer_filter *filter,
                           transfer_visit *visit, void *self)
 {
-    static const store_sql sqls[] = {[FILTER_ALL] = SQL_LIST_ALL,
-                                     [FILTER_LIVE] = SQL_LIST_LIVE,
-                                     [FILTER_STATE] = SQL_LIST_STATE,
-                                     [FILTER_REQUEST] = SQL_LIST_REQUEST};
+    static const store_sql sqls[][2] = {
+        [FILTER_ALL] = {SQL_LIST_ALL, SQL_LIST_ALL_OF},
+        [FILTER_LIVE] = {SQL_LIST_LIVE, SQL_LIST_LIVE_OF},
+        [FILTER_STATE] = {SQL_LIST_STATE, SQL_LIST_STATE_OF},
+        [FILTER_REQUEST] = {SQL_LIST_REQUEST, SQL_LIST_REQUEST_OF},
+    };
     int64_t before = filter->before != 0 ? filter->before : INT64_MAX;
     struct transfer_visitor visitor = {visit, self};
-    const struct store_value values[] = {INT(before), INT(filter->limit),
-                                         STORE_AT(STORE_STATE, filter->state)};
-    const struct store_value of_request[] = {INT(before), INT(filter->limit),
-                                             TEXT(filter->request)};
-    bool third = filter->kind == FILTER_STATE;
+    const struct store_value chosen = filter->kind == FILTER_REQUEST
+                                          ? (struct store_value)TEXT(filter->request)
+                                          : (struct store_value)STORE_AT(STORE_STATE, filter->state);
+    const struct store_value values[] = {INT(before), INT(filter->limit), chosen,
+                                         TEXT(filter->tenant)};
+    bool of_one = filter->tenant != NULL;
+    size_t count = of_one ? 4 : filter->kind == FILTER_ALL || filter->kind == FILTER_LIVE ? 2 : 3;
 
-    return store_each(filter->kind == FILTER_REQUEST
-                          ? store_bind(store, sqls[filter->kind], of_request, 3)
-                          : store_bind(store, sqls[filter->kind], values, third ? 3 : 2),
-                      visit_transfer, &visitor);
+    return store_each(store_bind(store, sqls[filter->kind][of_one], values, count), visit_transfer,
+                      &visitor);
 }
 
 struct event_visitor {

@@ -18,10 +18,10 @@
     X(SQL_ADD_EVENT,                                                                               \
       "INSERT INTO events (arrived_ns, transfer, agent, boot, sequence, role, kind, at_ns, peer, " \
       "bytes, retries, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
-    X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of a side, 17 of later ones */    \
+    X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of a side, 18 of later ones */    \
       "INSERT OR REPLACE INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"                  \
       "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"       \
-      "?,?,?,?,?,?,?,?,?)")                                                                        \
+      "?,?,?,?,?,?,?,?,?,?)")                                                                        \
     X(SQL_DELETE_TRANSFER, "DELETE FROM transfers WHERE id = ?1")                                  \
     X(SQL_GET_TRANSFER, "SELECT * FROM transfers WHERE id = ?1")                                   \
     X(SQL_LIVE_OF_AGENT, "SELECT id FROM transfers WHERE live = 1 AND "                            \
@@ -35,6 +35,16 @@
       "SELECT * FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                   \
       "INDEXED BY transfers_by_request WHERE request >= ?3 AND request < ?3 || char(1114111) "     \
       "AND ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2) ORDER BY ordinal DESC")                    \
+    X(SQL_LIST_ALL_OF, "SELECT * FROM transfers WHERE tenant = ?4 AND ordinal < ?1 "               \
+                       "ORDER BY ordinal DESC LIMIT ?2")                                           \
+    X(SQL_LIST_LIVE_OF, "SELECT * FROM transfers INDEXED BY transfers_live WHERE live = 1 "        \
+                        "AND tenant = ?4 AND ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2")         \
+    X(SQL_LIST_STATE_OF, "SELECT * FROM transfers WHERE tenant = ?4 AND state = ?3 "               \
+                         "AND ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2")                        \
+    X(SQL_LIST_REQUEST_OF,                                                                         \
+      "SELECT * FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                   \
+      "INDEXED BY transfers_by_request WHERE request >= ?3 AND request < ?3 || char(1114111) "     \
+      "AND tenant = ?4 AND ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2) ORDER BY ordinal DESC")    \
     X(SQL_LIST_EVENTS, "SELECT agent, sequence, role, kind, at_ns, peer, bytes, retries, "         \
                        "outcome, detail FROM events WHERE transfer = ?1 ORDER BY at_ns, id "       \
                        "LIMIT ?2")                                                                 \
@@ -158,7 +168,7 @@ struct store_value {
         INT((transfer)->fragments_direct.ns), INT((transfer)->fragments_copied.writes),            \
         INT((transfer)->fragments_copied.ns), INT((transfer)->limits.pieces_local),                \
         INT((transfer)->limits.pieces_remote), INT((transfer)->limits.bytes),                      \
-        INT((transfer)->limits.calibrated)
+        INT((transfer)->limits.calibrated), TEXT((transfer)->tenant)
 /* Behind agent and position, as the engine's. */
 #define RAIL_VALUES(rail)                                                                          \
     TEXT((rail)->name), TEXT((rail)->provider), TEXT((rail)->address), INT((rail)->epoch),         \

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <xxhash.h>
 
+#include "base/plain_name.h"
+
 static const kvr_event_kind stage_kinds[] = {TRANSFER_STAGE_LIST(KVR_NAME)};
 
 static const struct {
@@ -108,10 +110,10 @@ uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_
     bool source = event->role == KVR_ROLE_SOURCE;
     const struct kvr_uuid *engine = source ? &event->source_engine : &event->target_engine;
     const struct kvr_place *rank = source ? &event->source_rank : &event->target_rank;
-    char key[KVR_NAME_BYTES + KVR_REQUEST_BYTES + 96];
-    int length = snprintf(key, sizeof(key), "%s\n%016llx\n%d\n%u\n%u\n%u\n%s", agent,
+    char key[2 * KVR_NAME_BYTES + KVR_REQUEST_BYTES + 96];
+    int length = snprintf(key, sizeof(key), "%s\n%016llx\n%d\n%u\n%u\n%u\n%s\n%s", agent,
                           (unsigned long long)boot, (int)event->role, rank->tp, rank->pp,
-                          event->attempt, event->request);
+                          event->attempt, event->tenant, event->request);
 
     return XXH64(key, (size_t)length, XXH64(engine->bytes, sizeof(engine->bytes), 0)) |
            1; /* never 0 */
@@ -163,6 +165,10 @@ static void merge_identity(struct transfer *transfer, const struct kvr_event *ev
         memcpy(transfer->request, event->request, sizeof(transfer->request));
         transfer->attempt = event->attempt;
     }
+    if (event->tenant[0] != '\0')
+        memcpy(transfer->tenant, event->tenant, sizeof(transfer->tenant));
+    else if (transfer->tenant[0] == '\0')
+        snprintf(transfer->tenant, sizeof(transfer->tenant), "%s", KVR_TENANT_DEFAULT);
     if (!kvr_uuid_equal(&event->source_engine, &none))
         transfer->source_engine = event->source_engine, transfer->source_rank = event->source_rank;
     if (!kvr_uuid_equal(&event->target_engine, &none))

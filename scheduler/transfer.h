@@ -71,6 +71,7 @@ struct transfer {
     transfer_state state;
     kvr_status reason; /* KVR_OK while live and when done */
     char request[KVR_REQUEST_BYTES];
+    char tenant[KVR_NAME_BYTES]; /* KVR_TENANT_DEFAULT until an agent names it: older ones do not */
     uint32_t attempt;
     struct kvr_uuid source_engine, target_engine;
     uint64_t tokens, skip_tokens, bytes;
@@ -85,7 +86,8 @@ struct transfer {
 };
 
 /* Events under transfer 0 get an id that is equal for all events of one opening. An opening belongs
- * to one engine rank: ranks of one agent publish the same request each for itself. */
+ * to one engine rank: ranks of one agent publish the same request each for itself. A fetch of
+ * another tenant is no consumer of it. */
 uint64_t transfer_opening_id(const char *agent, uint64_t boot, const struct kvr_event *event);
 
 /* The opening of this side was reported under transfer 0, before the transfer had its number: its

@@ -132,6 +132,9 @@ check_bad_requests() {
     expect 400 "beginning of a request's id" "$base/api/v1/transfers?request="
     expect 400 'one choice too many' "$base/api/v1/transfers?request=a&state=live"
     expect 400 'one choice too many' "$base/api/v1/transfers?request=a&request=b"
+    expect 400 'is no tenant' "$base/api/v1/transfers?tenant="
+    expect 400 'is no tenant' "$base/api/v1/transfers?tenant=a/b"
+    expect 400 'a second one' "$base/api/v1/transfers?tenant=red&tenant=blue"
     expect 400 'after=x' "$base/api/v1/transfers?after=x"
     expect 400 'colour' "$base/api/v1/transfers?colour=red"
     expect 400 'colour' "$base/api/v1/agents?colour=red"
@@ -182,6 +185,11 @@ check_garbage() {
     if kill -0 "$scheduler" 2>/dev/null; then pass; else fail "garbage ended the scheduler"; fi
 }
 
+# lacks TEXT: the last answer has it not.
+lacks() {
+    if grep -qF -- "$1" "$work/body"; then fail "the answer has $1"; else pass; fi
+}
+
 check_fleet() {
     "$generate" "$address" 4 3 >"$work/generate" 2>&1 || fail "the fleet: $(cat "$work/generate")"
     expect 200 '"name":"prefill-0"' "$base/api/v1/agents"
@@ -203,6 +211,12 @@ check_fleet() {
     expect 200 "\"request\":\"$request\"" "$base/api/v1/transfers?limit=500&request=${request%?}"
     expect 200 '"transfers":[]' "$base/api/v1/transfers?request=nobody-asked"
     expect 200 '"transfers":[]' "$base/api/v1/transfers?request=%25"
+    expect 200 '"tenant":"blue"' "$base/api/v1/transfers?tenant=blue&limit=500"
+    lacks '"tenant":"red"'
+    expect 200 '"tenant":"red"' "$base/api/v1/transfers?tenant=red&state=done"
+    lacks '"tenant":"blue"'
+    lacks '"state":"failed"'
+    expect 200 '"transfers":[]' "$base/api/v1/transfers?tenant=nobody"
 }
 
 check_metrics() {

@@ -71,6 +71,9 @@ static void open_agent(int index, const char *scheduler)
     facts->peers_up = PREFILL_PAIR;
     facts->secure = index != 2;
     facts->peers_warm = index == 0 ? PREFILL_PAIR : index == 1 ? 1 : 0;
+    facts->tenant_count = 2;
+    strcpy(facts->tenants[0].name, "red");
+    strcpy(facts->tenants[1].name, "blue");
     facts->engine_count = 2;
     for (uint32_t i = 0; i < facts->engine_count; i++) {
         snprintf(facts->engines[i].name, KVR_NAME_BYTES, "rank%u", i);
@@ -163,6 +166,7 @@ static void begin(kvr_ns at)
     event->transfer = kvr_rng_next(&rng);
     snprintf(event->request, sizeof(event->request), "chatcmpl-%08llx-%llu",
              (unsigned long long)(kvr_rng_next(&rng) >> 32), (unsigned long long)count++);
+    strcpy(event->tenant, count % 4 == 0 ? "blue" : "red");
     event->attempt = 1;
     memset(event->source_engine.bytes, 0x10 + play->source, 16);
     memset(event->target_engine.bytes, 0x20 + play->target, 16);

@@ -66,6 +66,29 @@ static void store_merges_both_sides_into_one_row(void **state)
     assert_int_equal(summary.events, 5);
 }
 
+/* Agents that know no tenants name none. */
+static void store_keeps_the_tenant_that_one_side_names(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t acknowledged;
+
+    for (uint64_t id = 5; id <= 7; id++) { /* the first to report; the second; neither */
+        for (int i = 0; i < 2; i++) {
+            kvr_role role = i == 0 ? KVR_ROLE_SOURCE : KVR_ROLE_TARGET;
+            struct kvr_event event = event_of(KVR_EVENT_MATCHED, role, id, 10);
+            struct kvr_report report =
+                report_of(i == 0 ? "prefill-0" : "decode-0", id - 4, &event, 1);
+
+            if (id == 5 + (uint64_t)i)
+                strcpy(event.tenant, "red");
+            assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+        }
+    }
+    assert_string_equal(get_transfer(fixture, 5).tenant, "red");
+    assert_string_equal(get_transfer(fixture, 6).tenant, "red");
+    assert_string_equal(get_transfer(fixture, 7).tenant, "default");
+}
+
 static void store_ignores_what_came_before(void **state)
 {
     struct fixture *fixture = *state;
@@ -124,6 +147,25 @@ static void store_moves_an_opening_to_its_transfer(void **state)
     transfer = get_transfer(fixture, 77);
     assert_true(transfer.sides[KVR_ROLE_TARGET].at_ns[STAGE_OPENED] == WALL + 5);
     assert_int_equal(transfer.state, STATE_MATCHED);
+}
+
+/* Its publish is not what another tenant's fetch waited for. */
+static void store_gives_an_opening_to_its_own_tenant(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event events[] = {event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 5),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 5, 20),
+                                 event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 6, 30)};
+    struct kvr_report report = report_of("prefill-0", 1, events, 3);
+    uint64_t acknowledged;
+
+    for (int i = 0; i < 3; i++)
+        strcpy(events[i].tenant, i == 1 ? "blue" : "red");
+    events[1].outcome = KVR_NO_SOURCE;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_true(get_transfer(fixture, 5).sides[KVR_ROLE_SOURCE].at_ns[STAGE_OPENED] == 0);
+    assert_true(get_transfer(fixture, 6).sides[KVR_ROLE_SOURCE].at_ns[STAGE_OPENED] == WALL + 5);
+    assert_int_equal(store_count_transfers(fixture), 2);
 }
 
 static void store_keeps_an_opening_that_nobody_wanted(void **state)
@@ -377,6 +419,26 @@ static void store_backs_up_an_older_database(void **state)
     assert_int_equal(store_count_transfers(fixture), 0); /* and the schema is there */
 }
 
+/* What a scheduler of before tenants has stored is of the tenant that all had. */
+static void store_gives_older_transfers_the_default_tenant(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
+    struct kvr_report report = report_of("decode-0", 1, &event, 1);
+    uint64_t acknowledged;
+
+    strcpy(event.tenant, "red");
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    apply_close(fixture->apply);
+    fixture->apply = NULL;
+    fixture->store = store_close(fixture->store);
+    execute(fixture, "DROP INDEX transfers_by_tenant; DROP INDEX transfers_by_tenant_state;"
+                     "ALTER TABLE transfers DROP COLUMN tenant; PRAGMA user_version = 12");
+    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
+    assert_string_equal(get_transfer(fixture, 5).tenant, "default");
+    assert_string_equal(get_transfer(fixture, 5).request, "request-1");
+}
+
 /* ---- the writer thread ---- */
 
 struct answers {
@@ -433,9 +495,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(store_merges_both_sides_into_one_row),
+        WITH_STORE(store_keeps_the_tenant_that_one_side_names),
         WITH_STORE(store_ignores_what_came_before),
         WITH_STORE(store_refuses_out_of_order_but_not_a_gap),
         WITH_STORE(store_moves_an_opening_to_its_transfer),
+        WITH_STORE(store_gives_an_opening_to_its_own_tenant),
         WITH_STORE(store_keeps_an_opening_that_nobody_wanted),
         WITH_STORE(store_keeps_the_ranks_of_a_request_apart),
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
@@ -446,6 +510,7 @@ int main(void)
         WITH_STORE(store_refuses_a_newer_database),
         WITH_STORE(store_refuses_a_removed_provider),
         WITH_STORE(store_backs_up_an_older_database),
+        WITH_STORE(store_gives_older_transfers_the_default_tenant),
         WITH_STORE(ingest_answers_every_report),
     };
 

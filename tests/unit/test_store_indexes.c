@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/plain_name.h"
 #include "scheduler/store_rows.h"
 #include "tests/support/store_case.h"
 
@@ -40,6 +41,10 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_LIST_LIVE, "USING INDEX transfers_live"},
         {SQL_LIVE_OF_AGENT, "USING INDEX transfers_live"},
         {SQL_LIST_STATE, "USING INDEX transfers_by_state"},
+        {SQL_LIST_ALL_OF, "USING INDEX transfers_by_tenant "},
+        {SQL_LIST_LIVE_OF, "USING INDEX transfers_live"},
+        {SQL_LIST_STATE_OF, "USING INDEX transfers_by_tenant_state"},
+        {SQL_LIST_REQUEST_OF, "USING INDEX transfers_by_request"},
         {SQL_COUNT_STATES, "USING COVERING INDEX transfers_by_state"},
         {SQL_LIST_REQUEST, "USING COVERING INDEX transfers_by_request"},
         {SQL_OF_REQUEST, "USING INDEX transfers_by_request"},
@@ -76,11 +81,46 @@ static void requests_are_paged_from_new_to_old(void **state)
     store_lists(fixture, &filter, 1);
 }
 
+/* Of one tenant alone, with each other choice; and an agent that names none knows only the default.
+ */
+static void a_tenants_transfers_are_listed_alone(void **state)
+{
+    static const char *const tenants[] = {"red", "blue", "red", "", "blue", "red"};
+    struct transfer_filter filter = {.tenant = "red", .limit = 2};
+    struct fixture *fixture = *state;
+    uint64_t acknowledged;
+
+    for (uint64_t id = 1; id <= 6; id++) {
+        struct kvr_event event =
+            event_of(id < 3 ? KVR_EVENT_MATCHED : KVR_EVENT_ENDED, KVR_ROLE_TARGET, id, id);
+        struct kvr_report report = report_of("decode-0", id, &event, 1);
+
+        strcpy(event.tenant, tenants[id - 1]);
+        assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    }
+    store_lists(fixture, &filter, 2);
+    filter.before = 3; /* ordinals 1 and 2: one of them is red's */
+    store_lists(fixture, &filter, 1);
+    filter = (struct transfer_filter){.tenant = "red", .kind = FILTER_LIVE, .limit = 9};
+    store_lists(fixture, &filter, 1);
+    filter.kind = FILTER_STATE;
+    filter.state = STATE_DONE;
+    store_lists(fixture, &filter, 2);
+    filter.kind = FILTER_REQUEST;
+    filter.request = "request-";
+    store_lists(fixture, &filter, 3);
+    filter.request = "r-";
+    store_lists(fixture, &filter, 0);
+    filter = (struct transfer_filter){.tenant = KVR_TENANT_DEFAULT, .limit = 9};
+    store_lists(fixture, &filter, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(statements_go_over_their_indexes),
         WITH_STORE(requests_are_paged_from_new_to_old),
+        WITH_STORE(a_tenants_transfers_are_listed_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
