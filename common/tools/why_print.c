@@ -103,6 +103,8 @@ static void print_head(const json_t *transfer, FILE *stream)
 {
     fprintf(stream, "request %s, attempt %.0f, transfer %s\n", text_of(transfer, "request"),
             number_of(transfer, "attempt"), text_of(transfer, "id"));
+    if (has(transfer, "tenant"))
+        fprintf(stream, "  of the tenant %s\n", text_of(transfer, "tenant"));
     fprintf(stream,
             "  from %s to %s: %.0f tokens (%.0f skipped), %.0f bytes in %.0f writes of %.0f "
             "layers, %.0f written again\n",

@@ -100,6 +100,19 @@ fetch_as red "$work/target.sock" of-red || fail "red's fetch failed: $(cat "$wor
 grep -q '^0 bytes wrong' "$work/fetched" || fail "wrong bytes: $(cat "$work/fetched")"
 wait_for 30 grep -q '^source_free: ok' "$work/red-source.log" || fail "the source: $(cat "$work/red-source.log")"
 
+# ---- an operator sees whose it was, and blue's transfers without red's
+
+# explained TENANT TRANSFER: kvrail why says that it was of this tenant.
+explained() { tool why --scheduler "$scheduler" "$2" >"$work/why" && grep -qx "  of the tenant $1" "$work/why"; }
+id_of() { sed -n 's/^{"transfers":\[{"id":"\([0-9a-f]*\)","request":"of-red".*/\1/p' "$work/listed"; }
+listed() { ask_scheduler "/api/v1/transfers?tenant=$1&request=of-red" >"$work/listed" && grep -q '"request":"of-red"' "$work/listed"; }
+wait_for 30 listed blue || fail "blue's fetch is not listed: $(cat "$work/listed")"
+! grep -q '"tenant":"red"' "$work/listed" || fail "red is listed as blue's: $(cat "$work/listed")"
+explained blue "$(id_of)" || fail "why does not name blue: $(cat "$work/why")"
+wait_for 30 listed red || fail "red's transfer is not listed: $(cat "$work/listed")"
+! grep -q '"tenant":"\(blue\|default\)"' "$work/listed" || fail "others are listed as red's: $(cat "$work/listed")"
+explained red "$(id_of)" || fail "why does not name red: $(cat "$work/why")"
+
 ! REQUEST_TENANT=green "$publish" "$work/source.sock" of-green >"$work/green" 2>&1 || fail "green is published"
 grep -q 'not_authorized' "$work/green" || fail "no reason: $(cat "$work/green")"
 soon 1 tenants_refused_total prefill-0

@@ -90,7 +90,7 @@ shows 'class="timeline"'
 shows 'Target said'
 sh "$(dirname "$0")/drive.sh" "$browser" "http://$address/" "$(dirname "$0")/older.js" >"$work/page" 2>&1
 shows 'older: 0 missing, 0 twice, 0 out of order; at the end: 0 missing, 0 twice, 0 out of order'
-for script in hung many; do
+for script in hung many tenant; do
     sh "$(dirname "$0")/drive.sh" "$browser" "http://$address/" "$(dirname "$0")/$script.js" >"$work/page" 2>&1
     shows "$script: "
 done

@@ -13,6 +13,7 @@ const ASKED_ONCE = 20; // kept transfers that are fetched one by one in a round
 const state = {
   paused: false,
   filter: '', // '' or a state of the API; the page's address has it, and the open transfer
+  tenant: '', // '' or the one that is shown; the address has it too
   open: null,
   failedSince: 0,
   signedOut: true, // until the scheduler has said otherwise
@@ -256,6 +257,7 @@ function showReasons(reasons) {
     row.cells[4].append(link);
     link.addEventListener('click', (event) => {
       event.preventDefault();
+      state.tenant = ''; // the example may be of another one
       showOnly(row.dataset.state, link.dataset.id);
     });
     return row;
@@ -406,7 +408,7 @@ function showStages(cell, transfer) {
 
 function newRow() {
   const row = make('tr', {class: 'row', tabindex: '0', 'aria-expanded': 'false'},
-    make('td'), make('td', {}, make('span', {class: 'request'})), make('td'),
+    make('td'), make('td', {}, make('span', {class: 'request'})), make('td'), make('td'),
     make('td', {class: 'number'}), make('td', {class: 'number'}), make('td', {class: 'number'}),
     make('td', {}, make('div', {class: 'stages', role: 'img'})), make('td', {class: 'number'}),
     make('td'), make('td', {}, make('span', {class: 'reason'})));
@@ -433,18 +435,31 @@ function showRow(row, transfer) {
   setBadge(cells[0], transfer.state);
   setText(cells[1].firstChild, transfer.request || transfer.id);
   setAttribute(cells[1].firstChild, 'title', `${transfer.request || ''} ${transfer.attempt > 1 ? `attempt ${transfer.attempt} ` : ''}(${transfer.id})`);
-  setText(cells[2], `${transfer.source.agent || '?'} → ${transfer.target.agent || '?'}`);
-  setText(cells[3], transfer.tokens > 0 ? number(transfer.tokens - transfer.skip_tokens) : '–');
-  setAttribute(cells[3], 'title', transfer.skip_tokens > 0 ? `of ${number(transfer.tokens)}; ${number(transfer.skip_tokens)} were there` : '');
-  setText(cells[4], transfer.bytes > 0 ? number(transfer.bytes / 1048576, 1) : '–');
-  setText(cells[5], seconds === null ? '–' : number(seconds * 1000, seconds < 1 ? 1 : 0));
-  showStages(cells[6], transfer);
-  setText(cells[7], transfer.retries > 0 ? number(transfer.retries) : '–');
-  setText(cells[8], timeText(transfer.opened));
-  setAttribute(cells[8], 'title', transfer.opened || '');
-  setText(cells[9].firstChild, transfer.reason ? transfer.reason_text : '');
-  setAttribute(cells[9].firstChild, 'title', transfer.detail || '');
+  setText(cells[2], transfer.tenant || '–');
+  setText(cells[3], `${transfer.source.agent || '?'} → ${transfer.target.agent || '?'}`);
+  setText(cells[4], transfer.tokens > 0 ? number(transfer.tokens - transfer.skip_tokens) : '–');
+  setAttribute(cells[4], 'title', transfer.skip_tokens > 0 ? `of ${number(transfer.tokens)}; ${number(transfer.skip_tokens)} were there` : '');
+  setText(cells[5], transfer.bytes > 0 ? number(transfer.bytes / 1048576, 1) : '–');
+  setText(cells[6], seconds === null ? '–' : number(seconds * 1000, seconds < 1 ? 1 : 0));
+  showStages(cells[7], transfer);
+  setText(cells[8], transfer.retries > 0 ? number(transfer.retries) : '–');
+  setText(cells[9], timeText(transfer.opened));
+  setAttribute(cells[9], 'title', transfer.opened || '');
+  setText(cells[10].firstChild, transfer.reason ? transfer.reason_text : '');
+  setAttribute(cells[10].firstChild, 'title', transfer.detail || '');
   setAttribute(row, 'aria-expanded', String(state.open === transfer.id));
+}
+
+const ofTenant = () => (state.tenant ? ` of the tenant ${state.tenant}` : '');
+
+// The choice is hidden while there is one tenant alone.
+function showTenants(agents) {
+  const names = agents.flatMap((agent) => (agent.tenants || []).map((tenant) => tenant.name));
+  const all = [...new Set(state.tenant ? [...names, state.tenant] : names)].sort();
+  $('tenant').hidden = all.length < 2 && !state.tenant;
+  reconcile($('tenant'), ['', ...all], (name) => name, (name) => make('option', {value: name}),
+    (option, name) => setText(option, name || 'All tenants'));
+  $('tenant').value = state.tenant;
 }
 
 function showTransfers(transfers) {
@@ -454,11 +469,12 @@ function showTransfers(transfers) {
     if (state.open === transfer.id) rows.push({key: `detail-${transfer.id}`, detail: true});
   }
   $('transfers-empty').hidden = transfers.length > 0;
-  setText($('transfers-empty'), state.filter ? `No transfer is ${state.filter}.`
+  setText($('transfers-empty'), state.filter ? `No transfer${ofTenant()} is ${state.filter}.`
+    : state.tenant ? `No transfer${ofTenant()} yet.`
     : 'No transfer yet. They appear here as soon as an engine publishes or fetches.');
   $('transfers').parentElement.hidden = transfers.length === 0;
   reconcile($('transfers').tBodies[0], rows, (item) => item.key,
-    (item) => (item.detail ? make('tr', {class: 'detail'}, make('td', {colspan: '10'})) : newRow()),
+    (item) => (item.detail ? make('tr', {class: 'detail'}, make('td', {colspan: '11'})) : newRow()),
     (row, item) => { if (!item.detail) showRow(row, item.transfer); });
 }
 
@@ -505,7 +521,7 @@ function factList(transfer) {
   const rails = (side) => (side.rails.length ? ` over rails ${side.rails.join(', ')}` : '')
     + (side.path ? `, ${side.path}` : '');
   const facts = {
-    Id: transfer.id, Attempt: number(transfer.attempt),
+    Id: transfer.id, Tenant: transfer.tenant || '–', Attempt: number(transfer.attempt),
     Source: `${transfer.source.agent || '?'}${rails(transfer.source)}`,
     Target: `${transfer.target.agent || '?'}${rails(transfer.target)}`,
     Tokens: `${number(transfer.tokens)}, ${number(transfer.skip_tokens)} skipped`,
@@ -543,8 +559,12 @@ function showDetail(transfer) {
 // ---- following ----
 
 function listPath(filter, rows, after) {
-  return `/api/v1/transfers?${filter ? `state=${filter}&` : ''}limit=${rows}${after ? `&after=${after}` : ''}`;
+  const choice = (filter ? `state=${filter}&` : '') + (state.tenant ? `tenant=${state.tenant}&` : '');
+  return `/api/v1/transfers?${choice}limit=${rows}${after ? `&after=${after}` : ''}`;
 }
+
+// Whether an answer that was asked for before belongs to the list that is wanted now.
+const listWanted = () => `${state.filter}/${state.tenant}`;
 
 const idsOf = (transfers) => new Set(transfers.map((transfer) => transfer.id));
 
@@ -589,14 +609,15 @@ function mergeTransfers({live, rows, next, ended}) {
 async function refresh() {
   if (state.inProgress) return;
   state.inProgress = true;
-  const filter = state.filter, askedAt = Date.now();
+  const wanted = listWanted(), askedAt = Date.now();
   try {
     if (state.signedOut) await showData();
     const [summary, fleet, loaded] = await Promise.all([
       ask('/api/v1/summary'), ask('/api/v1/agents'), loadTransfers()]);
-    if (filter !== state.filter) return; // another list was asked for meanwhile
+    if (wanted !== listWanted()) return; // another list was asked for meanwhile
     showSummary(summary);
     showAgents(fleet.agents);
+    showTenants(fleet.agents);
     let all = mergeTransfers(loaded);
     const detail = state.open ? await ask(`/api/v1/transfers/${state.open}`).catch(() => null) : null;
     if (detail && !all.some((transfer) => transfer.id === detail.id)) all = [detail, ...all];
@@ -632,6 +653,7 @@ function say(kind, text) {
 function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   state.filter = WORDS[wanted.get('state')] || wanted.get('state') === 'live' ? wanted.get('state') : '';
+  state.tenant = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(wanted.get('tenant') || '') ? wanted.get('tenant') : '';
   state.open = /^[0-9a-f]{16}$/.test(wanted.get('open') || '') ? wanted.get('open') : null;
   state.kept = state.listed = [];
   state.next = null;
@@ -643,6 +665,7 @@ function readAddress() {
 function writeAddress() {
   const wanted = new URLSearchParams();
   if (state.filter) wanted.set('state', state.filter);
+  if (state.tenant) wanted.set('tenant', state.tenant);
   if (state.open) wanted.set('open', state.open);
   history.replaceState(null, '', wanted.size > 0 ? `#${wanted}` : location.pathname);
 }
@@ -667,10 +690,10 @@ async function loadOlder() {
   if (state.loading) return;
   state.loading = true;
   if (state.kept.length === 0) state.kept = state.listed;
-  const filter = state.filter;
+  const wanted = listWanted();
   try {
-    const page = await ask(listPath(filter, PAGE_ROWS, state.next));
-    if (filter !== state.filter || state.kept.length === 0) return; // another list was asked for meanwhile
+    const page = await ask(listPath(state.filter, PAGE_ROWS, state.next));
+    if (wanted !== listWanted() || state.kept.length === 0) return; // another list was asked for meanwhile
     state.kept = [...state.kept, ...page.transfers];
     state.next = page.next;
   } finally {
@@ -691,6 +714,10 @@ for (const place of document.querySelectorAll('.here')) place.textContent = loca
 for (const button of document.querySelectorAll('[data-filter]')) {
   button.addEventListener('click', () => showOnly(button.dataset.filter, null));
 }
+$('tenant').addEventListener('change', () => {
+  state.tenant = $('tenant').value;
+  showOnly(state.filter, null);
+});
 $('pause').addEventListener('click', () => pause(!state.paused));
 $('sign-in').addEventListener('submit', trySignIn);
 $('sign-out').addEventListener('click', () => signOut().catch(() => {}));
