@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "base/mutant.h"
+
 static bool is_in(uint32_t bits, uint32_t tenant)
 {
     return (bits >> tenant & 1) != 0;
@@ -11,7 +13,7 @@ static int64_t of_round(const struct push_shares *shares, const struct push_shar
 {
     uint32_t bytes = shares->round_bytes > 0 ? shares->round_bytes : PUSH_SHARE_BYTES;
 
-    return (int64_t)share->weight * bytes;
+    return KVR_MUTANT(weight_forgotten) ? bytes : (int64_t)share->weight * bytes;
 }
 
 uint32_t push_shares_next(const struct push_shares *shares, uint32_t among)

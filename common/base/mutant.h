@@ -69,7 +69,8 @@
     X(proof_of_any_session, "rule 13: a proof is for one session")                                 \
     X(proof_of_any_transfer, "rule 13: a proof is for one transfer")                               \
     X(ends_open, "rule 13: nor does it learn how the request ended")                               \
-    X(tenant_not_compared, "rule 13: a target of another tenant gets nothing")
+    X(tenant_not_compared, "rule 13: a target of another tenant gets nothing")                     \
+    X(weight_forgotten, "rule 15: tenants share the rails by their weights")
 
 typedef enum kvr_mutant {
     KVR_MUTANT_none,

@@ -44,7 +44,11 @@ static void group_run(struct sim_world *world, const struct sim_event *event)
         arm(group, agent->stopped_until + sim_some(world, world->step_ns));
         return;
     }
+    if (agent->source)
+        sim_share_before(group);
     moved = kvr_group_step(group->group, world->now);
+    if (agent->source)
+        sim_share_after(group);
     if (kvr_group_told(group->group))
         sim_agent_wake_loop(agent);
     wake = kvr_group_wake_at(group->group, world->now, KVR_NEVER - world->now);
@@ -117,6 +121,8 @@ static struct kvr_group_user user_open(struct sim_group *group)
         group->push = &memory->pushes[agent->number * SIM_GROUPS + group->number];
         memset(group->push, 0, sizeof(*group->push));
         group->push->shares.round_bytes = (uint32_t)kvr_rng_between(&agent->world->rng, 1, 8192);
+        if (agent->world->narrow)
+            group->push->shares.round_bytes = 1 + group->push->shares.round_bytes % 512;
         return push_user(group->push);
     }
     group->land = &memory->lands[(agent->number - SIM_SOURCES) * SIM_GROUPS + group->number];
@@ -147,12 +153,16 @@ static void group_open(struct sim_agent *agent, uint32_t number)
     };
     kvr_status status;
 
+    if (agent->world->narrow)
+        options.window_writes = 1 + options.window_writes % 4;
     *group = (struct sim_group){.agent = agent, .number = number};
     sim_stage_open(group);
     options.user = user_open(group);
     status = kvr_group_open(&options, &group->group, NULL);
     assert(status == KVR_OK);
     (void)status;
+    if (agent->source)
+        sim_share_open(group, options.window_writes);
 }
 
 void sim_groups_open(struct sim_agent *agent)

@@ -17,11 +17,11 @@ void sim_secret(const struct sim_request *request, struct kvr_secret *ret_secret
     }
 }
 
-static const char *const tenants[] = {"red", "blue"};
+static const char *const tenants[SIM_TENANTS] = {"red", "blue"};
 
 const char *sim_tenant(const struct sim_request *request, bool foreign)
 {
-    return tenants[(request->number + foreign) % 2];
+    return tenants[(request->number + foreign) % SIM_TENANTS];
 }
 
 void sim_tenants(struct kvr_rng *rng, struct kvr_tenants *ret_tenants)
@@ -30,7 +30,7 @@ void sim_tenants(struct kvr_rng *rng, struct kvr_tenants *ret_tenants)
 
     kvr_tenants_init(ret_tenants);
     ret_tenants->count = 0;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < SIM_TENANTS; i++) {
         (void)!kvr_tenants_add(ret_tenants, tenants[i], &error);
         ret_tenants->list[i].weight = (uint32_t)kvr_rng_between(rng, 1, 4);
     }

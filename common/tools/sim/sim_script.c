@@ -568,9 +568,10 @@ static void request_make(struct sim_world *world)
     struct sim_engine *target = engine_choose(world, false), *other = engine_choose(world, false);
     uint64_t tokens = kvr_rng_between(rng, 1, (uint64_t)10 * world->geometry.page_tokens);
     bool both = other != target && kvr_rng_percent(rng, 40);
-    kvr_ns start = world->now + kvr_rng_below(rng, 20 * KVR_MS);
+    kvr_ns start = kvr_rng_below(rng, 20 * KVR_MS);
     bool late = kvr_rng_percent(rng, 20); /* its targets wait for it */
 
+    start = world->now + (world->narrow ? 0 : start);
     request->world = world;
     request->number = world->request_count++;
     snprintf(request->name, sizeof(request->name), "request-%u", request->number);

@@ -85,6 +85,8 @@ void sim_stage_choose(struct sim_agent *agent)
 
     agent->staged = kvr_rng_percent(&world->rng, world->neighbours ? 90 : 50);
     agent->stages = !agent->staged && kvr_rng_percent(&world->rng, 50);
+    if (world->narrow)
+        agent->staged = agent->stages = false;
     agent->stage_bytes = bytes_choose(agent);
     world->revocable |=
         (agent->staged || agent->stages) && agent->source && (world->target_copies || world->mixed);

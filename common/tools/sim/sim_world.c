@@ -132,6 +132,8 @@ static void net_open(struct sim_world *world)
     options.unseen_chance = kvr_rng_percent(rng, 50) ? 2500 : 0;
     if (sim_has(world, SIM_WRITE_TWICE))
         options.twice_chance = (uint32_t)kvr_rng_between(rng, 20, 1000);
+    if (world->narrow)
+        options.latency_ns = latencies[3];
     world->latency_ns = options.latency_ns;
     world->target_copies = world->seed % 3 == 0;
     world->mixed = world->seed % 6 == 2;
@@ -147,6 +149,8 @@ static void agents_start(struct sim_world *world)
 
     world->source_count = kvr_rng_percent(rng, 50) ? 1 : 2;
     world->target_count = kvr_rng_percent(rng, 60) ? 1 : 2;
+    if (world->narrow)
+        world->source_count = world->target_count = 1;
     for (uint32_t i = 0; i < SIM_AGENTS; i++) {
         struct sim_agent *agent = &world->agents[i];
 
@@ -171,9 +175,13 @@ static void world_begin(struct sim_world *world)
     world->message_ns = means[kvr_rng_below(rng, 3)];
     world->step_ns = means[kvr_rng_below(rng, 2)] / 2;
     world->compute_ns = means[kvr_rng_below(rng, 3)];
+    world->narrow = world->seed % 17 == 7;
+    if (world->narrow)
+        world->compute_ns = means[0];
     geometry_choose(world);
     sim_fault_begin(world);
     world->many_groups = kvr_rng_percent(rng, sim_has(world, SIM_GROUP_LOST) ? 90 : 30);
+    world->many_groups = world->many_groups && !world->narrow;
     world->failover = kvr_rng_percent(rng, 85);
     world->late_promille = (uint32_t)kvr_rng_between(rng, 2, 200);
     net_open(world);

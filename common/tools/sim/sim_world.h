@@ -18,7 +18,11 @@
  *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
  *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
+<<<<<<< HEAD
  *   sim_keys.c     keys of one transfer alone: open when GRANT names them, closed when it ends
+=======
+ *   sim_share.c    whether tenants share the rails by their weights
+>>>>>>> 675ad5c0 (sim: tenants share the rails by weight, or a seed fails)
  *   sim_order.c    what an operator asks of requests that wait for their targets
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
@@ -45,6 +49,7 @@
 #include "tools/sim/sim_history.h"
 #include "tools/sim/sim_peer.h"
 #include "tools/sim/sim_reporter.h"
+#include "tools/sim/sim_share.h"
 
 #define SIM_SOURCES     2
 #define SIM_TARGETS     2
@@ -147,6 +152,7 @@ struct sim_group {
         struct push *push;
         struct land *land;
     };
+    struct sim_share share; /* a source's */
 };
 
 struct sim_agent {
@@ -366,6 +372,7 @@ struct sim_world {
     } visits[SIM_VISITS];
     uint32_t visit_count;
     bool neighbours;    /* of those worlds: most agents stage, and could move pages themselves */
+    bool narrow;        /* rails have less room than all requests, which come at once, could use */
     bool many_groups;   /* agents divide their rails */
     bool failover;      /* one group carries on for another */
     kvr_ns apart_until; /* before that no agent can dial */
