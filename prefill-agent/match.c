@@ -379,8 +379,8 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
     if (access_needs_secret(outbound) && !kvr_proof_given(&want->proof)) {
         outbound->wants_unproven++;
         want_refuse(outbound, peer, nonce, KVR_NOT_AUTHORIZED,
-                    "the WANT proves no secret of its request: its decode-agent runs with "
-                    "--insecure, and this prefill-agent does not");
+                    "the WANT proves no secret of its request, and this prefill-agent runs "
+                    "without --insecure");
         return;
     }
     if (parked_place(outbound, peer, &error) != KVR_OK) {

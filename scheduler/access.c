@@ -86,7 +86,7 @@ struct access *access_close(struct access *access)
 
 bool access_guarded(const struct access *access)
 {
-    return access->options.token_file != NULL || (access->options.tls && !access->options.insecure);
+    return access->options.token_file != NULL || access->options.tls;
 }
 
 bool access_has_tokens(const struct access *access)
@@ -223,7 +223,7 @@ static refusal check_names(const struct access *access, const struct access_ask 
 static refusal check_report(const struct access *access, const struct access_ask *ask,
                             struct access_actor *actor)
 {
-    if (!access->options.tls || access->options.insecure)
+    if (!access->options.tls)
         return REFUSAL_END;
     if (ask->certificate == NULL)
         return ask->bad_certificate ? REFUSAL_CERTIFICATE : REFUSAL_AGENT;

@@ -7,7 +7,6 @@
  *   --token-file                tokens                               all
  *   certificates                client certificates                  agents' certificates
  *   certificates, --token-file  client certificates and tokens       agents' certificates
- *   certificates, --insecure    all, or tokens if there are any      all
  *
  * Any thread: a lock of its own. Decides by what it is given and `now`. */
 #ifndef KVR_SCHEDULER_ACCESS_H
@@ -23,7 +22,7 @@
 
 struct access_options {
     const char *token_file; /* NULL: none */
-    bool tls, insecure;
+    bool tls; /* else it runs with --insecure */
     bool open_metrics, open_health;
     kvr_ns session_life;
     struct hosts hosts;

@@ -145,7 +145,6 @@ static struct access_options access_options(const struct config *config)
     struct access_options access = {
         .token_file = config->token_file[0] != '\0' ? config->token_file : NULL,
         .tls = kvr_tls_given(&config->tls),
-        .insecure = config->tls.insecure,
         .open_metrics = is_open(config, "metrics"),
         .open_health = is_open(config, "health"),
         .session_life = config->session_life,
@@ -169,7 +168,7 @@ static void log_access(const struct config *config)
     if (tokens)
         kvr_log_info("tokens of --token-file may read and act%s",
                      tls ? ", and client certificates" : "");
-    else if (tls && !config->tls.insecure)
+    else if (tls)
         kvr_log_info("only client certificates may read and act: there is no --token-file, so no "
                      "browser signs in");
     else

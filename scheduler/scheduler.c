@@ -17,7 +17,7 @@ static kvr_status state_open(const struct scheduler_options *options, struct sch
         return kvr_error_set(error, KVR_SYSTEM, "scheduler", "the database cannot be read: %s",
                              store_problem(scheduler->reader));
     metrics_set_states(scheduler->metrics, counts);
-    metrics_set_insecure(scheduler->metrics, options->access.insecure);
+    metrics_set_insecure(scheduler->metrics, !options->access.tls);
     return KVR_OK;
 }
 

@@ -172,10 +172,10 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
     };
 
     if (kvr_tls_given(&config->tls) && kvr_url_scheme(config->scheduler) == sizeof("http://") - 1 &&
-        !config->tls.insecure && !kvr_url_is_loopback(config->scheduler))
+        !kvr_url_is_loopback(config->scheduler))
         return kvr_error_set(error, KVR_INVALID, "agent",
                              "--scheduler %s: reports would cross the network as plain text: leave "
-                             "out http://, or say --insecure",
+                             "out http://",
                              config->scheduler);
     KVR_TRY(kvr_reporter_open(&options, &agent->reporter, error));
     agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));

@@ -55,12 +55,7 @@ kvr_status agent_checks(const struct kvr_agent_config *config, struct kvr_error 
 
 void agent_insecure_say(const struct kvr_agent_config *config)
 {
-    if (!config->tls.insecure)
-        return;
-    if (kvr_tls_given(&config->tls))
-        kvr_log_warning("--insecure beside certificates: requests without a secret are taken, and "
-                        "any peer that knows the id of such a request may fetch it");
-    else
+    if (config->tls.insecure)
         kvr_log_warning("--insecure: messages are not encrypted, and any program that reaches this "
                         "agent's ports may read and write KV pages; `kvrail certificates` makes "
                         "what --tls-certificate needs");

@@ -144,7 +144,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     facts.transfers_live = agent->machine.live(agent->machine.self);
     facts.peers_up = agent->peers_up;
     facts.peers_warm = agent->peers_warm;
-    facts.secure = kvr_tls_given(&agent->config->tls) && !agent->config->tls.insecure;
+    facts.secure = kvr_tls_given(&agent->config->tls);
     memcpy(facts.counters, agent->counters, sizeof(facts.counters));
     agent->program->counters(facts.counters);
     facts.counters[KVR_COUNTER_ENGINES_REFUSED] = kvr_engine_port_refused(agent->port);

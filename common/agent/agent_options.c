@@ -137,8 +137,7 @@ static const struct kvr_option rows[] = {
         .port = KVR_SCHEDULER_PORT, .url = true,
         .help =
             "Where to report; port 9470 unless given. Transfers go on without a scheduler. With "
-            "--tls-certificate by https; http:// before it says otherwise, on this host, or "
-            "with --insecure."),
+            "--tls-certificate by https; http:// before it says otherwise, on this host."),
     ROW("control", "stamps", STRING, stamps, .hidden = true, .value = "FILE",
         .help =
             "Note here when layers pass through: for `kvrail bench ping`, which makes the file."),

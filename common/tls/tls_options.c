@@ -31,7 +31,7 @@ static const struct kvr_option rows[] = {
                 "SPIFFE, spiffe://example.org/kvrail/{role}/{name}."),
     ROW("insecure", BOOL, insecure,
         .help = "Run without certificates: nothing is encrypted, and any program that reaches this "
-                "one is believed, also on this host."),
+                "one is believed, also on this host. Not beside --tls-certificate."),
 };
 const struct kvr_option_table kvr_tls_options = {rows, sizeof(rows) / sizeof(rows[0])};
 
@@ -76,6 +76,11 @@ kvr_status kvr_tls_check(const struct kvr_tls_config *config, struct kvr_error *
                                                      : NULL;
 
     KVR_TRY(together(config, false, error));
+    if (kvr_tls_given(config) && config->insecure)
+        return kvr_error_set(error, KVR_INVALID, "tls",
+                             "--insecure and --tls-certificate contradict each other: leave one "
+                             "out (--insecure is also KVRAIL_INSECURE, and `insecure` in the INI "
+                             "file)");
     if (kvr_tls_given(config))
         return KVR_OK;
     if (lone != NULL)

@@ -31,7 +31,7 @@ static inline bool kvr_tls_given(const struct kvr_tls_config *config)
 }
 
 /* KVR_INVALID with the remedy: certificate, key and CA are not all there, and --insecure is not
- * either; or a CRL or pattern stands without them. */
+ * either; or both are; or a CRL or pattern stands without them. */
 KVR_MUST_CHECK kvr_status kvr_tls_check(const struct kvr_tls_config *config,
                                         struct kvr_error *error);
 /* The same for a command that only calls, where the CA may stand alone. */

@@ -58,8 +58,7 @@ static const struct {
                   "of the decode-agent)"},
     {"not_authorized",
      "the decode engine must name the secret that the prefill engine returned: see that the router "
-     "passes it on, and that no decode-agent runs with --insecure where the prefill-agent does "
-     "not"},
+     "passes it on"},
     {"incompatible",
      "give both engines the same model, dtype and geometry; the detail names the difference"},
     {"plan", "run the same version of kvrail on both sides; if the versions are equal, report it"},
