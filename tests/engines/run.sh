@@ -117,8 +117,8 @@ fi
 # Two servers leave no core to the agents: a pause of seconds is no dead peer.
 prefill_options="--heartbeat 4s" decode_options=$prefill_options
 start_all
-export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python" PYTHONDONTWRITEBYTECODE=1 \
-    SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler" \
+python_path
+export SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" KVRAIL_SCHEDULER="$scheduler" \
     WORK_FOLDER="$work" SCHEDULER_TLS="$(scheduler_tls)"
 run_servers full
 run_servers windows

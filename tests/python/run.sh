@@ -8,7 +8,8 @@ if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; 
     echo "no python3 of version 3.10 or later" >&2
     exit 77
 fi
-export PYTHONPATH="$KVRAIL_ROOT_DIR/common/python:$KVRAIL_ROOT_DIR/tests/python${KVRAIL_ENGINES_VLLM:+:$KVRAIL_ENGINES_VLLM}" PYTHONDONTWRITEBYTECODE=1
+. "$KVRAIL_ROOT_DIR/tests/engines/environment.sh"
+python_path
 if [ "$1" != --agents ]; then
     exec python3 "$@"
 fi
