@@ -22,7 +22,7 @@
 
 struct access_options {
     const char *token_file; /* NULL: none */
-    bool tls; /* else it runs with --insecure */
+    bool tls;               /* else it runs with --insecure */
     bool open_metrics, open_health;
     kvr_ns session_life;
     struct hosts hosts;

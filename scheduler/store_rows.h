@@ -21,7 +21,7 @@
     X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of a side, 18 of later ones */    \
       "INSERT OR REPLACE INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"                  \
       "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"       \
-      "?,?,?,?,?,?,?,?,?,?)")                                                                        \
+      "?,?,?,?,?,?,?,?,?,?)")                                                                      \
     X(SQL_DELETE_TRANSFER, "DELETE FROM transfers WHERE id = ?1")                                  \
     X(SQL_GET_TRANSFER, "SELECT * FROM transfers WHERE id = ?1")                                   \
     X(SQL_LIVE_OF_AGENT, "SELECT id FROM transfers WHERE live = 1 AND "                            \

@@ -100,7 +100,7 @@ fetch_as red "$work/target.sock" of-red || fail "red's fetch failed: $(cat "$wor
 grep -q '^0 bytes wrong' "$work/fetched" || fail "wrong bytes: $(cat "$work/fetched")"
 wait_for 30 grep -q '^source_free: ok' "$work/red-source.log" || fail "the source: $(cat "$work/red-source.log")"
 
-# ---- an operator sees whose it was, and blue's transfers without red's
+# ---- an operator sees the tenant, and blue's transfers without red's
 
 # explained TENANT TRANSFER: kvrail why says that it was of this tenant.
 explained() { tool why --scheduler "$scheduler" "$2" >"$work/why" && grep -qx "  of the tenant $1" "$work/why"; }

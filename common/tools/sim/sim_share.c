@@ -1,11 +1,11 @@
 /* Tenants share the rails of a source's group by their weights: as long as both have something to
  * post, what one has posted divided by its weight is about what the other has.
  *
- * The ledger of a group counts while that can be said for sure: in each step, from its beginning to
- * its end, both tenants have chunks ready that were not posted, all for the same rails of one
- * target, from pages that the cards read into pages of the target, and no rail refuses a post. Then
- * both have the same room. What is counted is what jobs have posted, by their segments; what is
- * ready follows from the engines' words; neither asks whose turn it was. */
+ * The ledger of a group counts while both tenants surely have the same room. In each step, from its
+ * beginning to its end, both have chunks ready that were not posted. All are for the same rails of
+ * one target, from pages that the cards read into pages of the target, and no rail refuses a post.
+ * The ledger counts the posts of jobs, by their segments. The engines' words say what is ready.
+ * Neither knows of turns. */
 #include "tools/sim/sim_share.h"
 
 #include <inttypes.h>
@@ -144,9 +144,9 @@ static bool add(struct sim_share *share, const struct sim_share_view *now)
     return true;
 }
 
-/* By deficit round robin, with rounds of round_bytes for a weight of 1: at either end of the ledger
- * a tenant has up to a round of credit, or owes up to a round and its last batch. A batch is counted
- * to less than a byte for each of its chunks. */
+/* By deficit round robin, with rounds of round_bytes for a weight of 1. At either end of the ledger
+ * a tenant has up to a round of credit, or owes up to a round and its last batch. The count of a
+ * batch is right to less than a byte for each of its chunks. */
 static void judge(const struct sim_group *group)
 {
     const struct kvr_tenant *tenants = group->agent->outbound->engines.tenants.list;
