@@ -98,9 +98,9 @@ bool store_list_transfers(struct store *store, const struct transfer_filter *fil
     };
     int64_t before = filter->before != 0 ? filter->before : INT64_MAX;
     struct transfer_visitor visitor = {visit, self};
-    const struct store_value chosen = filter->kind == FILTER_REQUEST
-                                          ? (struct store_value)TEXT(filter->request)
-                                          : (struct store_value)STORE_AT(STORE_STATE, filter->state);
+    const struct store_value chosen =
+        filter->kind == FILTER_REQUEST ? (struct store_value)TEXT(filter->request)
+                                       : (struct store_value)STORE_AT(STORE_STATE, filter->state);
     const struct store_value values[] = {INT(before), INT(filter->limit), chosen,
                                          TEXT(filter->tenant)};
     bool of_one = filter->tenant != NULL;
