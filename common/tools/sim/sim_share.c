@@ -3,9 +3,9 @@
  *
  * The ledger of a group counts while both tenants surely have the same room. In each step, from its
  * beginning to its end, both have chunks ready that were not posted. All are for the same rails of
- * one target, from pages that the cards read into pages of the target, and no rail refuses a post.
- * The ledger counts the posts of jobs, by their segments. The engines' words say what is ready.
- * Neither knows of turns. */
+ * one target, from pages that the cards read into pages of the target, and no rail refuses a post
+ * or is missed. The ledger counts the posts of jobs, by their segments. The engines' words say what
+ * is ready. Neither knows of turns. */
 #include "tools/sim/sim_share.h"
 
 #include <inttypes.h>
@@ -67,7 +67,7 @@ static void job_see(const struct push_job *job, struct sim_share_job *seen,
         view->chunk_bytes = mean > view->chunk_bytes ? mean : view->chunk_bytes;
         more = more || ready_of(at) > at->chunk_next;
     }
-    if (job->retransmit_first != NULL || (more && !plain) ||
+    if (job->retransmit_first != NULL || job->told.no_rail || (more && !plain) ||
         (more && view->working != 0 &&
          (view->peer != job->peer || view->rails != job->target_rails)))
         view->unclear = true;
