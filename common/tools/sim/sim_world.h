@@ -18,11 +18,8 @@
  *   sim_scheduler.c  what the scheduler makes of it
  *   sim_script.c   what engines ask, in which order and when
  *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
-<<<<<<< HEAD
  *   sim_keys.c     keys of one transfer alone: open when GRANT names them, closed when it ends
-=======
  *   sim_share.c    whether tenants share the rails by their weights
->>>>>>> 675ad5c0 (sim: tenants share the rails by weight, or a seed fails)
  *   sim_order.c    what an operator asks of requests that wait for their targets
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
@@ -295,8 +292,7 @@ struct sim_fetch {
     uint64_t landed_base;
     uint32_t layers_missing;                 /* bits: in no region when it was opened */
     uint64_t layer_in[SIM_LAYERS];           /* a bit for geometry.page_tokens: announced */
-    uint64_t away[SIM_SOURCES][SIM_LAYERS];  /* the same: of that source, landed while the agent was
-                                                stopped for long */
+    uint64_t away[SIM_SOURCES][SIM_LAYERS];  /* the same: of that source, in a long stop */
     kvr_ns away_at[SIM_SOURCES][SIM_LAYERS]; /* when the last of them did */
 };
 
@@ -376,11 +372,9 @@ struct sim_world {
     bool many_groups;   /* agents divide their rails */
     bool failover;      /* one group carries on for another */
     kvr_ns apart_until; /* before that no agent can dial */
-    uint32_t sessions_lost;
-    uint64_t unproven[SIM_UNPROVEN]; /* transfers with a WANT that did not prove the secret, or was
-                                        foreign */
-    uint32_t unproven_count;
-    uint32_t late_promille; /* of the control channel's packets */
+    uint32_t sessions_lost, unproven_count;
+    uint64_t unproven[SIM_UNPROVEN]; /* transfers with a WANT without a proof, or foreign */
+    uint32_t late_promille;          /* of the control channel's packets */
     struct sim_reporter *reporters;
     kvr_ns scheduler_back_at;
     uint64_t next_handle;
