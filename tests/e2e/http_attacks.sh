@@ -73,6 +73,7 @@ refused 403 no_header "needs the header X-Kvrail-Request" $order -X POST -b "$wo
 
 url="a token in a URL stays in logs and histories"
 refused 400 token_in_url "$url" "$agents?token=$reader"
+refused 400 token_in_url "$url" "/$actor" -H "$(bearer "$reader")"
 refused 400 token_in_url "$url" "$order?access_token=$actor" -X POST
 refused 400 token_in_url "$url" "/api/v1/transfers?request=$reader" -H "$(bearer "$reader")"
 refused 403 no_right "this token may read and not act" $order -X POST -H "$(bearer "$reader")"
