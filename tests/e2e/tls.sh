@@ -4,7 +4,7 @@
 # side, and tls_knock (tests/support/tls_knock.c) at the prefill-agent's port.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
-need kvrail kvrail-scheduler prefill-agent decode-agent ../tests/tls_files ../tests/tls_hear ../tests/tls_knock ../tests/lone
+need kvrail kvrail-scheduler prefill-agent decode-agent ../tests/tls_files ../tests/tls_hear ../tests/tls_knock ../tests/garbage ../tests/lone
 tls=$work/tls
 mkdir -p -m 0700 "$tls"
 files() { "$bin/../tests/tls_files" "$tls" "$@"; }
@@ -33,6 +33,8 @@ files certificate ca prefill kvrail://f/prefill/prefill-0 >/dev/null
 files certificate ca decode kvrail://f/decode/decode-0 >/dev/null
 files certificate ca client kvrail://f/client/c >/dev/null
 files certificate ca liar kvrail://f/prefill/liar >/dev/null
+files certificate ca target kvrail://f/decode/garbage >/dev/null
+files certificate ca source kvrail://f/prefill/garbage >/dev/null
 files certificate ca renamed kvrail://f/decode/decode-1 >/dev/null
 files certificate ca expired kvrail://f/decode/decode-0 -60 >/dev/null
 files certificate ca nameless - >/dev/null
@@ -83,6 +85,7 @@ refused() {
     wait_for 5 file_has "$work/prefill.log" "$sentence" || fail "$counter: it does not say '$sentence'"
     counted "$counter" 1
 }
+has_flooded() { [ "$(metrics | sed -n "s/^kvrail_tls_flood_total{agent=\"$1-0\".*} //p")" = 1 ]; }
 with() { echo "certificate=$tls/$1.pem key=$tls/$1.key"; }
 
 # shellcheck disable=SC2046 # two words each
@@ -100,16 +103,20 @@ with() { echo "certificate=$tls/$1.pem key=$tls/$1.key"; }
 # A HELLO without TLS, as an older agent's: a sentence that it can read.
 printf '\0\0\0\10\1\2\3\4\5\6\7\10' >"$work/hello"
 refused plain "takes TLS alone" "it does not speak TLS" plain send="$work/hello"
+# fetch_in_vain REQUEST PORT-FILE: from the host that listens there.
+fetch_in_vain() {
+    wait_for 20 file_has "$2" "" || fail "the host of $1 does not listen"
+    status=0
+    timeout $((30 * patience)) "$bin/../tests/lone" target "$work/target.sock" "$1" "127.0.0.1:$(cat "$2")" 1 \
+        >"$work/lone.log" 2>&1 || status=$?
+    [ $status = 3 ] || fail "the fetch of $1 ended in $status: $(cat "$work/lone.log")"
+}
 # What a decode-agent has said to another host, said again: with the certificate of another agent, with one of
 # another role, and as one on the wire sees it.
 "$bin/../tests/tls_hear" "$tls/liar.pem" "$tls/liar.key" "$work/liar.port" "$work/heard" &
 hear_pid=$!
 started_pids="$started_pids $hear_pid"
-wait_for 20 file_has "$work/liar.port" "" || fail "the liar does not listen"
-status=0
-timeout $((30 * patience)) "$bin/../tests/lone" target "$work/target.sock" heard "127.0.0.1:$(cat "$work/liar.port")" 1 \
-    >"$work/lone.log" 2>&1 || status=$?
-[ $status = 3 ] || fail "a fetch from the liar ended in $status: $(cat "$work/lone.log")"
+fetch_in_vain heard "$work/liar.port"
 wait $hear_pid || fail "the liar has heard no HELLO"
 file_has "$work/heard" decode-0 || fail "what was heard is no HELLO of decode-0"
 # shellcheck disable=SC2046
@@ -124,6 +131,21 @@ counted role 2
 knock plain send="$work/recorded" >/dev/null || fail "a recorded session ended in $?"
 wait_for 5 file_has "$work/prefill.log" "TLS 1.3 with it fails" || fail "a recorded session is not refused"
 counted protocol 2
+# Changes of keys without end, from a decode-agent; session tickets without end, from a prefill-agent.
+flood() { "$bin/../tests/garbage" --seed 1 --sessions 1 "$@" >>"$work/flood.log" 2>&1; }
+flood --kind control --shape key-updates --address "$source_agent" --certificate "$tls/target.pem" \
+    --key "$tls/target.key" || fail "the flood of keys ended in $?"
+flood --kind source --shape tickets --address 127.0.0.1:0 --port-file "$work/tickets.port" \
+    --certificate "$tls/source.pem" --key "$tls/source.key" &
+tickets_pid=$!
+started_pids="$started_pids $tickets_pid"
+fetch_in_vain tickets "$work/tickets.port"
+wait $tickets_pid || fail "the flood of tickets ended in $?"
+for victim in prefill decode; do
+    wait_for 5 file_has "$work/$victim.log" "it sent too many messages about keys or tickets" ||
+        fail "$victim.log does not tell of the flood"
+    wait_for 20 has_flooded $victim || fail "tls_flood is not 1: $(metrics | grep kvrail_tls_flood)"
+done
 # One byte a record segment; then a frame that is no HELLO.
 # shellcheck disable=SC2046
 knock $(with decode) pieces=1 send="$work/hello" >"$work/pieces" || fail "pieces ended in $?"

@@ -1,6 +1,8 @@
 /* garbage --kind KIND --address ADDRESS --sessions N --seed S
- *         [--certificate FILE --key FILE] [--port-file FILE]: plays N malformed sessions against a
- * port, one after another, each of a kind drawn from the seed and bounded in time and bytes.
+ *         [--certificate FILE --key FILE] [--port-file FILE] [--shape NAME]
+ *
+ * Plays N malformed sessions against a port, one after another. Each is of a shape drawn from the
+ * seed, or of the one named, and bounded in time and bytes.
  *
  *   engine   ADDRESS is an engine socket     control  HOST:PORT of a prefill-agent
  *   http     HOST:PORT of a scheduler        rail     HOST:PORT of a provider's listening socket
@@ -36,7 +38,7 @@ static const struct garbage_kind *const kinds[] = {
 
 struct arguments {
     const struct garbage_kind *kind;
-    const char *address, *certificate, *key, *port_file;
+    const char *address, *certificate, *key, *port_file, *shape;
     int listener;
     unsigned long sessions;
     uint64_t seed;
@@ -246,8 +248,12 @@ static const struct garbage_shape common_shapes[] = {
 
 /* ---- sessions ---- */
 
-static const struct garbage_shape *choose(struct garbage *garbage, const struct garbage_kind *kind)
+static const struct garbage_shape *choose(struct garbage *garbage, const struct garbage_kind *kind,
+                                          const char *name)
 {
+    for (size_t i = 0; name != NULL && i < kind->shape_count; i++)
+        if (strcmp(kind->shapes[i].name, name) == 0)
+            return &kind->shapes[i];
     if (kind->shape_count > 1 && kvr_rng_percent(&garbage->rng, 15))
         return &common_shapes[kvr_rng_below(&garbage->rng, COMMON_SHAPES)];
     return &kind->shapes[kvr_rng_below(&garbage->rng, kind->shape_count)];
@@ -261,7 +267,7 @@ static bool play(const struct arguments *arguments, unsigned long number, const 
 
     kvr_rng_init(&garbage.rng, arguments->seed * 1000003 + number);
     garbage.patience_ms = 200;
-    shape = choose(&garbage, arguments->kind);
+    shape = choose(&garbage, arguments->kind, arguments->shape);
     *ret_shape = shape->name;
     garbage.reads = kvr_rng_percent(&garbage.rng, 70);
     garbage.socket = arguments->listener > 0 ? accept_patiently(arguments)
@@ -304,6 +310,7 @@ static const struct argp_option options[] = {
     {"seed", 's', "S", 0, "which (1)", 0},
     {"certificate", 'c', "FILE", 0, "of sessions over TLS", 0},
     {"key", 'y', "FILE", 0, "of the certificate", 0},
+    {"shape", 'e', "NAME", 0, "of every session", 0},
     {"port-file", 'p', "FILE", 0, "gets the port that a source listens on", 0},
     {0}};
 
@@ -325,6 +332,9 @@ static error_t take_option(int key, char *value, struct argp_state *state)
         return 0;
     case 'y':
         arguments->key = value;
+        return 0;
+    case 'e':
+        arguments->shape = value;
         return 0;
     case 'p':
         arguments->port_file = value;
