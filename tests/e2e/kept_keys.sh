@@ -1,6 +1,7 @@
 #!/bin/sh
 # Goal: on rails of tcp the keys of a request open the target's pages while the request lives, and nothing
-# after it; those of REGIONS open nothing at all. A peer that tries disturbs no other request.
+# after it; those of REGIONS open nothing at all. A peer that tries disturbs no other request. An honest source
+# never meets a closed key, also where fetches end while its writes are on their way.
 # Method: keeper (tests/support/keeper.c) relays an honest session and keeps each key. It writes with them
 # while the request is held behind its first layer, which must succeed, and after its end.
 set -eu
@@ -75,4 +76,17 @@ expect retries 0
 "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" none >>"$work/pair.log" 2>&1 ||
     fail "the next request did not end well"
 if ! is_running "$decode_pid" || ! is_running "$prefill_pid"; then fail "an agent ended"; fi
+
+# A target engine is killed while many writes are on their way: its fetches end, and their keys close.
+met=$(dead_keys_met)
+for round in 1 2 3; do
+    rm -f "$work/replay.log"
+    replay_in_background --requests 20000 --progress --concurrency 16 --pool-bytes 256M --speed 30 \
+        --prefill-tokens-per-s 20000 --no-prefix-cache
+    await_progress
+    kill -9 "$(sed -n "s/^target //p" "$work/pids")"
+    finish_replay
+    [ "$(figure failed)" -gt 0 ] || fail "round $round: nothing was on its way"
+    [ "$(dead_keys_met)" = "$met" ] || fail "round $round: honest writes met closed keys"
+done
 echo "e2e.kept_keys: passed"

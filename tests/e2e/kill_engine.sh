@@ -12,7 +12,6 @@ if [ -n "${device:-}" ]; then
     prefill_options="--device $device --staging-memory 3M" decode_options=$prefill_options
     lent='--device-memory both --allocation-bytes 1M'
 fi
-watch_keys
 start_all
 # shellcheck disable=SC2086 # options
 replay_in_background --requests 2000 --progress --concurrency 16 --pool-bytes 256M --speed 30 \
@@ -32,7 +31,6 @@ other=source
     fail "the $other engine got no event for the end of the $victim engine"
 kill -0 "$prefill_pid" 2>/dev/null || fail "the prefill-agent died too"
 kill -0 "$decode_pid" 2>/dev/null || fail "the decode-agent died too"
-expect_keys_hold
 # shellcheck disable=SC2086
 replay --requests 40 $lent || fail "afterwards a replay ended in $?"
 expect verified 40
