@@ -112,6 +112,19 @@ void inbound_cancel_all(struct inbound *inbound, kvr_ns now, kvr_status status, 
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* It proves nothing about writes: fence. A transfer without a GRANT has ended at once. */
+static void unknown_received(struct inbound *inbound, struct transfer *transfer)
+{
+    uint64_t id = transfer->id;
+
+    transfer->failure.by_source = true;
+    transfer_fail(inbound, transfer, KVR_UNKNOWN_TRANSFER,
+                  "the source agent holds nothing under this transfer");
+    transfer = kvr_pool_get(&inbound->transfers, id);
+    if (transfer != NULL && transfer->state == T_DRAINING)
+        transfer_fence(inbound, transfer);
+}
+
 static void transfer_message(struct inbound *inbound, struct transfer *transfer,
                              const struct kvr_message *message)
 {
@@ -144,12 +157,8 @@ static void transfer_message(struct inbound *inbound, struct transfer *transfer,
                       message->reason.status < 0 ? message->reason.status : KVR_ABORTED,
                       message->reason.detail);
         break;
-    case KVR_MSG_UNKNOWN: /* it proves nothing about writes: fence */
-        transfer->failure.by_source = true;
-        transfer_fail(inbound, transfer, KVR_UNKNOWN_TRANSFER,
-                      "the source agent holds nothing under this transfer");
-        if (transfer->state == T_DRAINING)
-            transfer_fence(inbound, transfer);
+    case KVR_MSG_UNKNOWN:
+        unknown_received(inbound, transfer);
         break;
     default:
         inbound->ports->hang_up(inbound->ports->self, transfer->link.peer, KVR_MALFORMED,

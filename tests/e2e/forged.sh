@@ -58,10 +58,13 @@ with a wrong tag and $(counted idle_slot_writes) for idle slots"
 file_has "$work/decode.log" "that no transfer expects" || fail "the decode-agent does not warn"
 
 # Beside a replay, wherever its rail listens by then. It lasts for seconds: progress shows once a second. A
-# forger would wait for half a minute where its port is renewed meanwhile.
+# forger would wait for half a minute where its port is renewed meanwhile. Each strike renews the rail, so a slow
+# build would never end without a bound.
+strikes=20
 replay_in_background --requests 300 --progress --concurrency 16 --prefill-tokens-per-s 20000
 await_progress
-while is_running "$replay_pid"; do
+while [ $strikes -gt 0 ] && is_running "$replay_pid"; do
+    strikes=$((strikes - 1))
     port=$(rail_port)
     [ -z "$port" ] || timeout 5 "$bin/../tests/forger" 127.0.0.1 "${port%%[!0-9]*}" 64 64 >>"$work/forger.log" 2>&1 || true
 done

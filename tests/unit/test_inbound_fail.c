@@ -164,6 +164,18 @@ static void unknown_proves_nothing_about_bytes(void **state)
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
 }
 
+/* Before GRANT nothing is held for it. */
+static void unknown_ends_a_want_at_once(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+
+    (void)state;
+    reason(0, nonce, KVR_MSG_UNKNOWN, KVR_UNKNOWN_TRANSFER);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_UNKNOWN_TRANSFER);
+    assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 0);
+}
+
 /* One of several sources fails: the others are cancelled, and one event follows when all have
  * settled. */
 static void siblings_end_together(void **state)
@@ -302,6 +314,7 @@ int main(void)
         CASE(a_source_that_goes_on_saying_quiet_is_fenced),
         CASE(the_latest_deadline_is_bounded),
         CASE(unknown_proves_nothing_about_bytes),
+        CASE(unknown_ends_a_want_at_once),
         CASE(siblings_end_together),
         CASE(cancel_is_legal_in_every_state),
         CASE(cancel_ends_every_wait),
