@@ -3,6 +3,8 @@
  * simulated fabric, which says which keys are registered. */
 #include "tests/support/check.h"
 
+#include <stdlib.h>
+
 #include "base/rng.h"
 #include "decode-agent/land.h"
 #include "fabric/sim/fabric_sim.h"
@@ -220,20 +222,22 @@ static void the_last_chunk_closes_them(void **state)
 /* A chunk that was asked for again may come twice. */
 static void a_repeat_keeps_them_open(void **state)
 {
-    static struct {
-        struct landing_filter filter;
-        struct kvr_chunk_run runs[CHUNKS + 1];
-    } lost = {.filter = {.asked_count = 1, .capacity = CHUNKS}, .runs[CHUNKS] = {0, 1}};
+    struct landing_filter *lost = calloc(1, sizeof(*lost) + (CHUNKS + 1) * sizeof(lost->runs[0]));
 
     (void)state;
+    assert_non_null(lost);
+    lost->asked_count = 1;
+    lost->capacity = CHUNKS;
+    lost->runs[CHUNKS] = (struct kvr_chunk_run){0, 1};
     landing_begin();
-    tell(LAND_MESSAGE(LAND_FILTER, .filter = &lost.filter));
+    tell(LAND_MESSAGE(LAND_FILTER, .filter = lost));
     all_arrive();
     assert_int_equal(told_count(LAND_KEYS_CLOSED), 0);
     assert_int_equal(where_open(0), ALL_BITS);
     tell(LAND_MESSAGE(LAND_KEYS_CLOSE, .keys = keys));
     assert_int_equal(told_count(LAND_KEYS_CLOSED), 1);
     assert_true(none_open());
+    free(lost);
 }
 
 /* The landing is another group's. */
