@@ -8,11 +8,12 @@
 #include "kv/layout.h"
 
 /* From the lowest to the highest page that is fetched. While the engine has not named them all, any
- * may follow: then the whole region. */
-static void span_set(const struct fetch *fetch, const struct kvr_region *region,
-                     struct landing_span *span)
+ * may follow: then the whole region. Regions that lie in the memory of another share its
+ * kvr_region, so the layout is the set's. */
+static void span_set(const struct fetch *fetch, uint32_t index, struct landing_span *span)
 {
-    const struct kvr_region_layout *layout = &region->layout;
+    const struct kvr_region_layout *layout = &fetch->set->layouts[index];
+    const struct kvr_region *region = fetch->set->locals[index];
     const struct kvr_page_table *pages = &fetch->pages.groups[layout->group];
     uint32_t lowest = UINT32_MAX, highest = 0;
     uint64_t first = 0, end = layout->bytes;
@@ -63,7 +64,7 @@ static struct landing_spans *spans_new(struct inbound *inbound, const struct tra
         if (transfer->quota.bytes > 0)
             quota_span_set(transfer, written(inbound, transfer), &spans->list[i]);
         else
-            span_set(fetch, fetch->set->locals[i], &spans->list[i]);
+            span_set(fetch, i, &spans->list[i]);
         spans->list[i].key.key = spans->list[i].bytes > 0 ? key + i : 0;
     }
     return spans;

@@ -145,6 +145,24 @@ static void the_pages_of_the_request_are_opened(void **state)
     assert_int_equal(spans->list[0].key.base + first, 0);
 }
 
+/* A region that lies in the memory of another has that one's kvr_region, and a layout of its own.
+ */
+static void a_region_in_the_memory_of_another_has_its_own_pages(void **state)
+{
+    struct kvr_region_layout layout = region()->layout;
+    const struct landing_spans *spans;
+    uint64_t first, end;
+
+    (void)state;
+    kvr_layout_span(&layout, 1, 7, &first, &end);
+    region()->layout.base += layout.page_stride; /* the other's */
+    begin();
+    spans = keys_last()->spans;
+    assert_ptr_equal(spans->list[0].base, region()->base + first);
+    assert_int_equal(spans->list[0].bytes, end - first);
+    region()->layout = layout;
+}
+
 /* Any page may follow. */
 static void until_all_pages_are_named_the_region_is_opened(void **state)
 {
@@ -317,6 +335,7 @@ int main(void)
         cmocka_unit_test_setup(grant_does_not_wait_for_a_thread_that_sleeps, open_case),
         cmocka_unit_test_setup(grant_waits_for_a_thread_that_is_at_work, open_case),
         cmocka_unit_test_setup(the_pages_of_the_request_are_opened, open_case),
+        cmocka_unit_test_setup(a_region_in_the_memory_of_another_has_its_own_pages, open_case),
         cmocka_unit_test_setup(until_all_pages_are_named_the_region_is_opened, open_case),
         cmocka_unit_test_setup(a_key_is_drawn_for_each_transfer, open_case),
         cmocka_unit_test_setup(done_waits_until_they_are_closed, open_case),
