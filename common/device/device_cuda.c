@@ -6,9 +6,10 @@
 
 #include "device/device_cuda_state.h"
 
-#define COPY_PIECES  ((size_t)KVR_DEVICE_COPIES_MAX * KVR_DEVICE_PIECES_MAX)
-#define PIECES_BYTES ((COPY_PIECES + MOVES_MAX) * sizeof(struct kvr_copy_piece))
-#define PIECE_BYTES  16384u
+#define COPY_PIECES       ((size_t)KVR_DEVICE_COPIES_MAX * KVR_DEVICE_PIECES_MAX)
+#define PIECES_BYTES      ((COPY_PIECES + MOVES_MAX) * sizeof(struct kvr_copy_piece))
+/* A batch of the driver copies pieces of this size as fast as the other ways. */
+#define BATCH_PIECE_BYTES 16384u
 
 kvr_status cuda_enter(const struct device_cuda *cuda, struct kvr_error *error)
 {
@@ -76,8 +77,7 @@ static CUresult copy_by_kernel(const struct device_cuda *cuda, kvr_device_way wa
     return cuda_launch(cuda, cuda->streams[way], copy->pieces_address, piece_count, longest);
 }
 
-/* A batch of the driver copies pieces of at least PIECE_BYTES as fast as the other ways, and holds
- * up no kernel of the engine. */
+/* Large pieces go by a batch where there is one: it holds up no kernel of the engine. */
 static bool packs(const struct device_cuda *cuda, const struct kvr_device_piece *pieces,
                   uint32_t piece_count)
 {
@@ -87,7 +87,7 @@ static bool packs(const struct device_cuda *cuda, const struct kvr_device_piece 
         return cuda->packer != NULL;
     for (uint32_t i = 0; i < piece_count; i++)
         bytes += pieces[i].bytes;
-    return bytes < (uint64_t)piece_count * PIECE_BYTES;
+    return bytes < (uint64_t)piece_count * BATCH_PIECE_BYTES;
 }
 
 static CUresult copy_pieces(struct device_cuda *cuda, kvr_device_way way, struct cuda_copy *copy,

@@ -32,13 +32,7 @@ start_all
 [ "$(rail_port | wc -l)" = 1 ] || fail "the decode-agent listens at: $(rail_port)"
 
 # A transfer is held behind its first layer. All of its other chunks are forged.
-mkfifo "$work/go_on"
-"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" wait <"$work/go_on" \
-    >>"$work/pair.log" 2>&1 &
-pair=$!
-started_pids="$started_pids $pair"
-exec 4>"$work/go_on"
-wait_for 30 file_has "$work/pair.log" held || fail "no layer came"
+hold_pair "$source_agent" wait
 forge 30 64
 exec 4>&-
 status=0

@@ -26,17 +26,12 @@ harmed() { [ "$(grep -c "^GRANTs" "$work/keeper.log")" -gt "$1" ]; }
 watch_keys
 start_all
 port=$(free_port)
-mkfifo "$work/harm" "$work/go_on"
+mkfifo "$work/harm"
 "$bin/../tests/keeper" "$port" "${source_agent##*:}" 5 <"$work/harm" >>"$work/keeper.log" 2>&1 &
 started_pids="$started_pids $!"
 exec 5>"$work/harm"
 wait_for 30 file_has "$work/keeper.log" listening || fail "the keeper does not listen"
-"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "127.0.0.1:$port" keep <"$work/go_on" \
-    >>"$work/pair.log" 2>&1 &
-pair=$!
-started_pids="$started_pids $pair"
-exec 4>"$work/go_on"
-wait_for 30 file_has "$work/pair.log" held || fail "no layer came"
+hold_pair "127.0.0.1:$port" keep
 
 # While the request lives, the key of GRANT opens its pages: else the rest of this test shows nothing.
 harm

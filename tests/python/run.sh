@@ -15,10 +15,12 @@ if [ "$1" != --agents ]; then
 fi
 shift
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+watch_keys
 start_all
 export SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" SOURCE_AGENT="$source_agent" \
     SOURCE_PID="$prefill_pid" TARGET_PID="$decode_pid" SCHEDULER="$scheduler" SCHEDULER_TLS="$(scheduler_tls)"
 status=0
 python3 "$@" || status=$?
 [ "$status" -eq 0 ] || [ "$status" -eq 77 ] || fail "$* failed"
+expect_keys_hold
 exit "$status"

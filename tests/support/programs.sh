@@ -258,6 +258,17 @@ watch_keys() { export FI_LOG_LEVEL=warn; }
 dead_keys_met() { grep -c "invalid rma iov" "$work/decode.log" || true; }
 expect_keys_hold() { [ "$(dead_keys_met)" = 0 ] || fail "$(dead_keys_met) writes came with keys that are closed"; }
 
+# hold_pair SOURCE_AGENT WORD: one transfer of tests/support/pair.c, held behind its first layer. A line to
+# descriptor 4, or its end, lets the transfer go on. Its pid is in $pair.
+hold_pair() {
+    mkfifo "$work/go_on"
+    "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$@" <"$work/go_on" >>"$work/pair.log" 2>&1 &
+    pair=$!
+    started_pids="$started_pids $pair"
+    exec 4>"$work/go_on"
+    wait_for 30 file_has "$work/pair.log" held || fail "no layer came"
+}
+
 start_all() {
     need kvrail kvrail-scheduler prefill-agent decode-agent
     start_scheduler
