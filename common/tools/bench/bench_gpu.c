@@ -72,8 +72,8 @@ static const struct kvr_command command = {
         "  ready             from the GPU's readiness word to the first posted write, by the\n"
         "                    GPU's clock: the round trip until a rail group's spinning thread has\n"
         "                    posted and replied, less the median of a raw round trip\n"
-        "Every page is looked at once before. For whole transfers of device memory see\n"
-        "kvrail bench push --device.",
+        "Before that every gather and scatter is compared, byte for byte; moves are compared by\n"
+        "kvrail bench push --provider local --device, which has whole transfers.",
     KVR_OPTION_ROWS(options),
     .exit_codes = exit_codes,
     .footer = "Example:\n"
