@@ -37,7 +37,7 @@ set(sees_tests ${low} device fabric rail_group agent client ${programs} tests
     tools tools/bench tools/certificates tools/replay tools/sim)
 
 # Files that decide: the machines of both agents, and what they are made of.
-set(pure_files "^((prefill|decode)-agent/|common/kv/|common/agent/core/|common/device/staging|common/fabric/device_path\\.|common/filter/filter_book\\.|common/wire/(compat|frame|proof|secret|session)[._])")
+set(pure_files "^((prefill|decode)-agent/|common/kv/|common/agent/core/|common/device/staging|common/fabric/device_path\\.|common/filter/filter_book\\.|common/rail_group/rail_pairs\\.|common/wire/(compat|frame|proof|secret|session)[._])")
 set(pure_programs "^(prefill|decode)-agent/main\\.c$")
 set(pure_headers assert.h inttypes.h limits.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h
     string.h xxhash.h nettle/hmac.h nettle/memops.h)
