@@ -143,6 +143,10 @@ struct kvr_remote_key {
     uint64_t key, base;
 };
 
+/* What a rail is connected to: an operator's label, which has no '/', or the text of the rail's IP
+ * network, which has one. "": unknown. */
+#define KVR_PLANE_BYTES 48
+
 /* A rail as its peer must know it. */
 struct kvr_rail_address {
     uint32_t rail, epoch;
@@ -154,6 +158,7 @@ struct kvr_rail_address {
     uint8_t address[KVR_ADDRESS_BYTES]; /* provider's format, from fi_getname */
     uint32_t scratch_bytes;             /* of the page for warm-up writes; 0: there is none */
     struct kvr_remote_key scratch;
+    char plane[KVR_PLANE_BYTES]; /* of an older agent "" */
 };
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WINDOW_BYTES_DEFAULT (16u << 20)
 #define BATCH_WRITES_DEFAULT 32u
@@ -126,6 +127,8 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         group->rails[i].rail = options->rails[i];
         group->rails[i].limits = facts->write;
         group->rails[i].same_host = facts->same_host_only;
+        memcpy(group->rails[i].plane, options->planes != NULL ? options->planes[i] : facts->network,
+               sizeof(group->rails[i].plane));
         group->rails[i].needs_senders = facts->needs_senders;
         group->rails[i].tags = facts->immediate_bits == 64;
         group->rails[i].writes_max = window_writes(options, facts);

@@ -127,9 +127,11 @@ struct kvr_group_options {
     struct kvr_rail *const *rails;   /* all of the agent's, open; stay the caller's */
     uint32_t rail_first, rail_count; /* those of this group */
     uint32_t number;                 /* of this group, among the agent's */
-    uint32_t window_writes;          /* outstanding writes a rail; 0: what the provider takes */
-    uint64_t window_bytes;           /* outstanding bytes a rail; 0: what suits it, or 16 MiB */
-    uint32_t batch_writes;           /* at most, with one doorbell; 0: a default of 32 */
+    /* Of the agent's rails, by their numbers; NULL: each is its rail's network. */
+    const char (*planes)[KVR_PLANE_BYTES];
+    uint32_t window_writes; /* outstanding writes a rail; 0: what the provider takes */
+    uint64_t window_bytes;  /* outstanding bytes a rail; 0: what suits it, or 16 MiB */
+    uint32_t batch_writes;  /* at most, with one doorbell; 0: a default of 32 */
     /* Take a scratch page for the peers' warm-up writes, and warm up every pair (see above). */
     bool warm_up;
     /* A pair is broken when its writes hang, or are all refused, for this time. Most providers

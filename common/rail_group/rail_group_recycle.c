@@ -1,5 +1,7 @@
 /* Replaces the endpoint of one rail. The order of these steps proves that nothing can still land.
  */
+#include <string.h>
+
 #include "base/mutant.h"
 #include "rail_group/rail_group_state.h"
 
@@ -19,6 +21,7 @@ kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
         address.scratch_bytes = (uint32_t)group->scratch->layout.bytes;
         address.scratch = group->scratch->keys[rail_index];
     }
+    memcpy(address.plane, rail->plane, sizeof(address.plane));
     if (endpoint != NULL)
         group->ops->endpoint_address(endpoint, address.address, &address.bytes);
     rail->endpoint = endpoint;

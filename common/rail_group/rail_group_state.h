@@ -39,6 +39,7 @@ struct group_rail {
     struct kvr_error refused;        /* why no successor could be opened */
     struct kvr_write_facts limits;
     bool same_host, needs_senders, tags;
+    char plane[KVR_PLANE_BYTES];
     uint32_t writes_max;
     uint64_t bytes_max;
     uint32_t writes; /* accepted and not yet settled */

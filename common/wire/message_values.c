@@ -44,13 +44,14 @@ kvr_status kvr_put_rail(struct kvr_arena *arena, const struct kvr_rail_address *
 {
     kvr_pb_rail *out;
 
-    if (in->bytes > KVR_ADDRESS_BYTES)
+    if (in->bytes > KVR_ADDRESS_BYTES || !kvr_text_valid(in->plane, sizeof(in->plane)))
         return KVR_INVALID;
     KVR_PUT_NEW(arena, out, kvrail__control__rail_address__init);
     RAIL_FIELDS(KVR_PROTO_COPY)
     out->address = kvr_proto_bytes(in->address, in->bytes);
     out->scratch_key = in->scratch.key;
     out->scratch_base = in->scratch.base;
+    out->plane = kvr_proto_text(in->plane);
     *ret_rail = out;
     return KVR_OK;
 }
@@ -64,6 +65,7 @@ kvr_status kvr_get_rail(const struct kvr_get *get, const kvr_pb_rail *in,
         return kvr_get_malformed(get,
                                  "the address of rail %u has %zu bytes: at most %d are allowed",
                                  in->rail, in->address.len, KVR_ADDRESS_BYTES);
+    KVR_TRY(kvr_get_name(get, "plane", in->plane, sizeof(out->plane), out->plane));
     RAIL_FIELDS(KVR_PROTO_COPY)
     out->bytes = (uint32_t)in->address.len;
     out->scratch = (struct kvr_remote_key){.key = in->scratch_key, .base = in->scratch_base};

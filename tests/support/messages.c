@@ -93,6 +93,7 @@ static void rail(struct kvr_rng *rng, struct kvr_rail_address *ret_rail)
     ret_rail->scratch_bytes = u32(rng);
     ret_rail->scratch.key = u64(rng);
     ret_rail->scratch.base = u64(rng);
+    text(rng, ret_rail->plane, sizeof(ret_rail->plane));
 }
 
 static void layout(struct kvr_rng *rng, struct kvr_region_layout *ret_layout)

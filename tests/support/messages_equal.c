@@ -29,7 +29,7 @@ static bool same_rail(const struct kvr_rail_address *a, const struct kvr_rail_ad
 {
     return SAME(rail) && SAME(epoch) && SAME(bytes) &&
            same_bytes(a->address, b->address, a->bytes) && SAME(needs_senders) && SAME(tags) &&
-           SAME(scratch_bytes) && SAME(scratch.key) && SAME(scratch.base);
+           SAME(scratch_bytes) && SAME(scratch.key) && SAME(scratch.base) && SAME_TEXT(plane);
 }
 
 static bool same_rails(const struct kvr_rail_address *a, const struct kvr_rail_address *b,

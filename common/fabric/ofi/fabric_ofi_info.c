@@ -11,6 +11,7 @@
 
 #include "fabric/ofi/fabric_ofi.h"
 #include "fabric/ofi/fabric_ofi_library.h"
+#include "fabric/rail_network.h"
 
 bool ofi_name_is_address(const char *name)
 {
@@ -295,19 +296,37 @@ static bool interface_matches(const struct ifaddrs *entry, const struct fi_info 
     return ((have->sin_addr.s_addr ^ wanted4->sin_addr.s_addr) & bits) == 0;
 }
 
-static void find_interface(const struct fi_info *info, char ret_name[KVR_NAME_BYTES])
+static void network_of(const struct ifaddrs *entry, const struct fi_info *info,
+                       char ret_text[KVR_PLANE_BYTES])
+{
+    const struct sockaddr_in *address4 = info->src_addr, *mask4;
+    const struct sockaddr_in6 *address6 = info->src_addr, *mask6;
+
+    if (entry->ifa_netmask == NULL)
+        return;
+    mask4 = (const struct sockaddr_in *)(void *)entry->ifa_netmask;
+    mask6 = (const struct sockaddr_in6 *)(void *)entry->ifa_netmask;
+    if (info->addr_format == FI_SOCKADDR_IN)
+        kvr_rail_network(AF_INET, (const uint8_t *)&address4->sin_addr,
+                         (const uint8_t *)&mask4->sin_addr, ret_text);
+    else
+        kvr_rail_network(AF_INET6, address6->sin6_addr.s6_addr, mask6->sin6_addr.s6_addr, ret_text);
+}
+
+/* And the network that its address is in. */
+static void find_interface(const struct fi_info *info, struct kvr_rail_facts *facts)
 {
     struct ifaddrs *list;
 
-    ret_name[0] = '\0';
     if (info->src_addr == NULL ||
         (info->addr_format != FI_SOCKADDR_IN && info->addr_format != FI_SOCKADDR_IN6) ||
         getifaddrs(&list) != 0)
         return;
-    for (int pass = 0; pass < 2 && ret_name[0] == '\0'; pass++) {
+    for (int pass = 0; pass < 2 && facts->interface[0] == '\0'; pass++) {
         for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
             if (interface_matches(entry, info, pass == 0)) {
-                copy_text(ret_name, KVR_NAME_BYTES, entry->ifa_name);
+                copy_text(facts->interface, sizeof(facts->interface), entry->ifa_name);
+                network_of(entry, info, facts->network);
                 break;
             }
         }
@@ -415,7 +434,7 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
     copy_text(facts.provider, sizeof(facts.provider), provider->name);
     copy_text(facts.provider_path, sizeof(facts.provider_path), info->fabric_attr->prov_name);
     source_text(info, facts.source);
-    find_interface(info, facts.interface);
+    find_interface(info, &facts);
     /* Asked for an address, 1.17 names the domain after itself; the interface says more. */
     if (facts.interface[0] != '\0' &&
         strcmp(info->domain_attr->name, info->fabric_attr->prov_name) == 0)

@@ -1,0 +1,48 @@
+#include "fabric/rail_network.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* False: ones follow a zero. */
+static bool prefix_of(const uint8_t *mask, unsigned bytes, unsigned *ret_bits)
+{
+    unsigned bits = 0;
+
+    while (bits < 8 * bytes && (mask[bits / 8] >> (7 - bits % 8) & 1) != 0)
+        bits++;
+    *ret_bits = bits;
+    for (; bits < 8 * bytes; bits++)
+        if ((mask[bits / 8] >> (7 - bits % 8) & 1) != 0)
+            return false;
+    return true;
+}
+
+static bool on_every_host(int family, const uint8_t *address)
+{
+    struct in6_addr v6;
+
+    if (family == AF_INET)
+        return address[0] == 127 || (address[0] == 169 && address[1] == 254);
+    memcpy(&v6, address, sizeof(v6));
+    return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_LINKLOCAL(&v6);
+}
+
+void kvr_rail_network(int family, const uint8_t *address, const uint8_t *mask,
+                      char ret_text[KVR_PLANE_BYTES])
+{
+    unsigned bytes = family == AF_INET ? 4 : 16, bits;
+    char text[INET6_ADDRSTRLEN];
+    uint8_t network[16];
+
+    ret_text[0] = '\0';
+    if (on_every_host(family, address) || !prefix_of(mask, bytes, &bits) || bits == 0 ||
+        bits >= 8 * bytes - 1)
+        return;
+    for (unsigned i = 0; i < bytes; i++)
+        network[i] = address[i] & mask[i];
+    if (inet_ntop(family, network, text, sizeof(text)) != NULL)
+        snprintf(ret_text, KVR_PLANE_BYTES, "%.43s/%u", text, bits);
+}

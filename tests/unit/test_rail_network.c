@@ -1,0 +1,58 @@
+/* Goal: cards in one network have one text on every host, and networks that say nothing of who
+ * reaches whom have none. Method: addresses by hand. */
+#include "tests/support/check.h"
+
+#include <arpa/inet.h>
+
+#include "fabric/rail_network.h"
+
+static const char *network(const char *address, const char *mask)
+{
+    static char text[KVR_PLANE_BYTES];
+    int family = strchr(address, ':') != NULL ? AF_INET6 : AF_INET;
+    uint8_t bytes[16], bits[16];
+
+    memset(text, '!', sizeof(text));
+    assert_int_equal(inet_pton(family, address, bytes), 1);
+    assert_int_equal(inet_pton(family, mask, bits), 1);
+    kvr_rail_network(family, bytes, bits, text);
+    return text;
+}
+
+static void cards_in_one_network_have_one_text(void **state)
+{
+    (void)state;
+    assert_string_equal(network("10.1.2.3", "255.255.255.0"), "10.1.2.0/24");
+    assert_string_equal(network("10.1.2.77", "255.255.255.0"), "10.1.2.0/24");
+    assert_string_equal(network("10.1.2.77", "255.255.254.0"), "10.1.2.0/23");
+    assert_string_equal(network("10.1.2.9", "255.255.255.252"), "10.1.2.8/30");
+    assert_string_equal(network("fd00:1:2:3::9", "ffff:ffff:ffff:ffff::"), "fd00:1:2:3::/64");
+    /* The longest there is. */
+    assert_string_equal(network("2001:1db8:1111:2222:3333:4444:5555:6666",
+                                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffc"),
+                        "2001:1db8:1111:2222:3333:4444:5555:6664/126");
+}
+
+static void others_have_none(void **state)
+{
+    (void)state;
+    assert_string_equal(network("127.0.0.2", "255.0.0.0"), "");
+    assert_string_equal(network("169.254.7.1", "255.255.0.0"), "");
+    assert_string_equal(network("::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), "");
+    assert_string_equal(network("fe80::12", "ffff:ffff:ffff:ffff::"), "");
+    assert_string_equal(network("10.1.2.8", "255.255.255.254"), "");
+    assert_string_equal(network("10.1.2.8", "255.255.255.255"), "");
+    assert_string_equal(network("fd00::2", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"), "");
+    assert_string_equal(network("10.1.2.8", "0.0.0.0"), "");
+    assert_string_equal(network("10.1.2.8", "255.0.255.0"), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cards_in_one_network_have_one_text),
+        cmocka_unit_test(others_have_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
