@@ -70,7 +70,8 @@
     X(proof_of_any_transfer, "rule 13: a proof is for one transfer")                               \
     X(ends_open, "rule 13: nor does it learn how the request ended")                               \
     X(tenant_not_compared, "rule 13: a target of another tenant gets nothing")                     \
-    X(weight_forgotten, "rule 15: tenants share the rails by their weights")
+    X(weight_forgotten, "rule 15: tenants share the rails by their weights")                       \
+    X(planes_by_place, "rule 16: a write leaves its plane only where nothing else reaches")
 
 typedef enum kvr_mutant {
     KVR_MUTANT_none,

@@ -120,6 +120,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->timers.retry_at = group->timers.silence_at = group->timers.warm_at = KVR_NEVER;
     group->timers.silence_ns = options->silence_ns;
     group->absence.bound_ns = options->absence_ns;
+    group->other_planes = options->other_planes;
     group->batch_writes = options->batch_writes > 0 ? options->batch_writes : BATCH_WRITES_DEFAULT;
     for (uint32_t i = options->rail_first; i < options->rail_first + options->rail_count; i++) {
         const struct kvr_rail_facts *facts = group->ops->rail_facts(options->rails[i]);

@@ -8,11 +8,11 @@
  * Rails are numbered over all groups of an agent, and so they are in every call and message here:
  * a group drives rails [rail_first, rail_first + rail_count).
  *
- * Pairs: a write leaves on a rail of ours and arrives on a rail of the peer. With n rails here and
- * m rails in a group of the peer, our rail i is paired with the group's rail i mod m. The group's
- * rails j ≥ n are paired with our rail j mod n. The same holds for each group of the peer. Rails
- * that reach other hosts are paired apart from those that do not. A post names the rails that it
- * may arrive on. Chunks go to whichever pair has room, so a slow rail takes less.
+ * Pairs: a write leaves on a rail of ours and arrives on a rail of the peer. Our rails are paired
+ * with those of each group of the peer by their planes (rail_pairs.h). Rails that reach other hosts
+ * are paired apart from those that do not. A post names the rails that it may arrive on. Chunks go
+ * to whichever pair has room, so a slow rail takes less. A far pair joins two planes: a write takes
+ * it only where no near pair that works reaches what the post names.
  *
  * A pair is broken when one of its writes failed, or when its writes have been silent for
  * silence_ns. It stays broken until the peer's rail or our rail has a new epoch. A pair over which
@@ -33,6 +33,7 @@
 #include "fabric/region.h"
 #include "kv/plan.h"
 #include "rail_group/rail_group_message.h"
+#include "rail_group/rail_pairs.h"
 
 struct kvr_group;
 
@@ -129,9 +130,10 @@ struct kvr_group_options {
     uint32_t number;                 /* of this group, among the agent's */
     /* Of the agent's rails, by their numbers; NULL: each is its rail's network. */
     const char (*planes)[KVR_PLANE_BYTES];
-    uint32_t window_writes; /* outstanding writes a rail; 0: what the provider takes */
-    uint64_t window_bytes;  /* outstanding bytes a rail; 0: what suits it, or 16 MiB */
-    uint32_t batch_writes;  /* at most, with one doorbell; 0: a default of 32 */
+    kvr_other_planes other_planes; /* what far pairs are good for */
+    uint32_t window_writes;        /* outstanding writes a rail; 0: what the provider takes */
+    uint64_t window_bytes;         /* outstanding bytes a rail; 0: what suits it, or 16 MiB */
+    uint32_t batch_writes;         /* at most, with one doorbell; 0: a default of 32 */
     /* Take a scratch page for the peers' warm-up writes, and warm up every pair (see above). */
     bool warm_up;
     /* A pair is broken when its writes hang, or are all refused, for this time. Most providers

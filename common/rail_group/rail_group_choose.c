@@ -122,7 +122,8 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
         kvr_ns through;
         bool owes, waits;
 
-        if (link->state != LINK_USABLE || !group_link_reaches(link, post))
+        if (link->state != LINK_USABLE || !group_link_reaches(link, post) ||
+            !group_link_may(peer, link, post))
             continue;
         if (status == KVR_NO_RAIL)
             status = KVR_AGAIN;

@@ -36,10 +36,12 @@ struct group_link {
     enum group_link_state state;
     uint32_t peer;
     struct kvr_pair pair;
-    bool inserted; /* handle is valid on the rail's present endpoint */
-    bool unknown;  /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
-    bool proven;   /* a write has come through to this address, from whichever endpoint of ours */
-    bool doubted;  /* it failed: until a write settles well, one at a time is risked on it */
+    bool far;       /* it joins two planes: for what no near link reaches */
+    uint32_t there; /* the peer's group that its rail is of */
+    bool inserted;  /* handle is valid on the rail's present endpoint */
+    bool unknown;   /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
+    bool proven;    /* a write has come through to this address, from whichever endpoint of ours */
+    bool doubted;   /* it failed: until a write settles well, one at a time is risked on it */
     enum link_warmth warmth;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */

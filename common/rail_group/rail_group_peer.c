@@ -29,6 +29,8 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     link->doubted = true;
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
+    if (group->peers[link->peer].far_count > 0)
+        group->timers.warm_at = group->now; /* another plane's may have become needed */
     group_peer_warmed(group, link->peer);
 }
 
@@ -95,17 +97,19 @@ static void link_retire(struct kvr_group *group, struct group_link *link)
 
 /* The link stands at `place` before its address is inserted: where that fails, the peer's links are
  * looked through. */
-static void link_make(struct kvr_group *group, struct group_link **place, uint32_t peer,
-                      uint32_t rail, const struct kvr_rail_address *address)
+void group_link_make(struct kvr_group *group, struct group_link **place,
+                     const struct group_link *like, const struct kvr_rail_address *address)
 {
     uint64_t id;
     struct group_link *link = kvr_pool_acquire(&group->links, &id);
 
     assert(link != NULL); /* the pool holds every peer's links and one retired link a flight */
     link->id = id;
-    link->rail = &group->rails[rail];
-    link->peer = peer;
-    link->pair = (struct kvr_pair){rail, address->rail, address->epoch};
+    link->rail = &group->rails[like->pair.rail];
+    link->peer = like->peer;
+    link->far = like->far;
+    link->there = like->there;
+    link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
     *place = link;
     link_insert(group, link);
 }
@@ -127,41 +131,6 @@ static kvr_status check_rails(const struct kvr_group *group, uint32_t index,
         }
     }
     return group->peers[index].known ? KVR_EXISTS : KVR_OK;
-}
-
-/* All of our rails reach every group of the peer. With so many groups that this would exceed the
- * number of links, fewer of our rails reach each group. Rails that only agents of this host write
- * to are paired with such rails, the other rails with the other rails. */
-static void links_make(struct kvr_group *group, uint32_t index, bool same_host)
-{
-    struct group_peer *peer = &group->peers[index];
-    uint32_t ours[KVR_RAILS_MAX], our_count = 0, groups = 0, most;
-    uint32_t counts[KVR_RAILS_MAX] = {0}, places[KVR_RAILS_MAX] = {0};
-
-    for (uint32_t i = group->rail_first; i < group->rail_end; i++)
-        if (group->rails[i].same_host == same_host)
-            ours[our_count++] = i;
-    for (uint32_t i = 0; i < peer->rail_count; i++) {
-        if (peer->rails[i].same_host != same_host)
-            continue;
-        places[i] = counts[peer->rails[i].group]++;
-        groups += places[i] == 0;
-    }
-    if (groups == 0 || our_count == 0)
-        return;
-    most = our_count < KVR_RAILS_MAX / groups ? our_count : KVR_RAILS_MAX / groups;
-    for (uint32_t k = 0; k < KVR_RAILS_MAX; k++) {
-        for (uint32_t i = 0; i < peer->rail_count; i++) {
-            uint32_t count = counts[peer->rails[i].group];
-
-            if (peer->rails[i].same_host != same_host || k % count != places[i] ||
-                (k >= count && k >= most))
-                continue;
-            assert(peer->link_count < GROUP_LINKS_MAX); /* one of ours is for this host, or all */
-            link_make(group, &peer->links[peer->link_count++], index, ours[k % our_count],
-                      &peer->rails[i]);
-        }
-    }
 }
 
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message)
@@ -187,8 +156,8 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     peer->rail_count = rails->rail_count;
     memcpy(peer->rails, rails->rails, rails->rail_count * sizeof(peer->rails[0]));
     group->unreachable.detail[0] = '\0';
-    links_make(group, index, false);
-    links_make(group, index, true);
+    group_links_make(group, index, false);
+    group_links_make(group, index, true);
     peer->known = true; /* a pair that broke before says nothing of those that were still to come */
     memcpy(rails->unreachable, group->unreachable.detail, sizeof(rails->unreachable));
     for (uint32_t k = 0; k < peer->link_count; k++)
@@ -220,14 +189,13 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
     }
     *present = *successor;
     for (uint32_t k = 0; k < peer->link_count; k++) {
-        const struct kvr_pair pair = peer->links[k]->pair;
-        bool doubted = peer->links[k]->doubted;
+        const struct group_link before = *peer->links[k];
 
-        if (pair.target_rail != successor->rail)
+        if (before.pair.target_rail != successor->rail)
             continue;
         link_retire(group, peer->links[k]);
-        link_make(group, &peer->links[k], index, pair.rail, present);
-        peer->links[k]->doubted |= doubted;
+        group_link_make(group, &peer->links[k], &before, present);
+        peer->links[k]->doubted |= before.doubted;
     }
     group_peer_warmed(group, index);
     kvr_group_tell(group, &answer);

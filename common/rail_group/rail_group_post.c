@@ -210,7 +210,8 @@ static bool in_batch(const struct group_peer *peer, const struct kvr_group_post 
 
     return link != NULL && link->state == LINK_USABLE && !link->unknown &&
            link->rail->writes < link->rail->writes_max &&
-           link->rail->bytes < link->rail->bytes_max && group_link_reaches(link, post);
+           link->rail->bytes < link->rail->bytes_max && group_link_reaches(link, post) &&
+           group_link_may(peer, link, post);
 }
 
 /* NULL: the peer is unknown. */

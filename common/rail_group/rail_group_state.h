@@ -62,6 +62,7 @@ struct group_peer {
     uint32_t rail_count;
     struct kvr_rail_address rails[KVR_RAILS_MAX];
     uint32_t link_count;
+    uint32_t far_count; /* of them */
     struct group_link *links[GROUP_LINKS_MAX];
     uint32_t turn;                        /* where the next search begins */
     struct group_link *batch_link;        /* writes of one batch leave on one rail; or NULL */
@@ -134,6 +135,7 @@ struct kvr_group {
     uint32_t batch_writes;
     struct kvr_region *scratch; /* a page for warm-up writes, from here and to here; or NULL */
     uint64_t outstanding;
+    kvr_other_planes other_planes;
     struct group_timers timers;
     struct group_absence absence;
     struct group_senders senders;
@@ -160,6 +162,10 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
 void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
+/* Of the same peer, plane and rail of ours as `like`. It is in *place before its address is
+ * inserted, since the peer's links are looked through where that fails. */
+void group_link_make(struct kvr_group *group, struct group_link **place,
+                     const struct group_link *like, const struct kvr_rail_address *address);
 void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status);
 void group_link_remove(struct kvr_group *group, struct group_link *link);
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
@@ -216,6 +222,15 @@ void group_settle_rail(struct kvr_group *group, uint32_t rail);
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link);
 kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
                         const struct kvr_group_post *post);
+
+/* rail_group_planes.c */
+/* Links to the peer's rails that only agents of its host write to, or to the others. */
+void group_links_make(struct kvr_group *group, uint32_t index, bool same_host);
+/* False: the link joins two planes, and a near one that works reaches what the post names. */
+bool group_link_may(const struct group_peer *peer, const struct group_link *link,
+                    const struct kvr_group_post *post);
+/* The same for a warm-up, which is for every rail of a group of the peer. */
+bool group_link_may_warm(const struct kvr_group *group, const struct group_link *link);
 
 /* rail_group_recycle.c */
 kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail,

@@ -97,7 +97,7 @@ void group_peer_warmed(struct kvr_group *group, uint32_t index)
     for (uint32_t i = 0; i < peer->link_count; i++) {
         const struct group_link *link = peer->links[i];
 
-        if (link->state != LINK_USABLE || link->doubted)
+        if (link->state != LINK_USABLE || link->doubted || !group_link_may_warm(group, link))
             continue;
         if (link->warmth != LINK_WARM)
             return;
@@ -113,7 +113,7 @@ void group_peer_warmed(struct kvr_group *group, uint32_t index)
 static bool needs_warm_up(const struct kvr_group *group, const struct group_link *link)
 {
     if (link == NULL || link->warmth != LINK_COLD || link->state != LINK_USABLE || link->unknown ||
-        link->writes != 0)
+        link->writes != 0 || !group_link_may_warm(group, link))
         return false;
     return !link->doubted || group->peers[link->peer].warmth != PEER_WARM;
 }
@@ -158,6 +158,7 @@ bool group_warm(struct kvr_group *group)
     uint32_t tries = 0;
     kvr_ns next = KVR_NEVER;
 
+    group->timers.warm_at = KVR_NEVER;
     for (uint32_t i = 0; i < group->links.reach && tries < WARM_A_STEP; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
         kvr_ns at;
@@ -172,6 +173,9 @@ bool group_warm(struct kvr_group *group)
         }
         next = at < next ? at : next;
     }
-    group->timers.warm_at = tries < WARM_A_STEP ? next : group->now;
+    if (tries == WARM_A_STEP)
+        next = group->now;
+    if (next < group->timers.warm_at) /* which may be now: a pair broke */
+        group->timers.warm_at = next;
     return tries > 0;
 }

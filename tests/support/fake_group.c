@@ -271,6 +271,7 @@ static const struct kvr_group_user writes_down = {.command = user_command,
 bool fake_rings_by_itself;
 uint32_t fake_same_host;
 bool fake_needs_senders, fake_tags;
+char fake_networks[FAKE_RAILS][KVR_PLANE_BYTES];
 
 void fixture_open(struct group_fixture *fixture, uint32_t rail_count, uint32_t window,
                   uint32_t ring_entries)
@@ -293,6 +294,7 @@ void fixture_open_as(struct group_fixture *fixture, const struct kvr_group_optio
         fixture->rails[i].number = i;
         fixture->rails[i].facts.same_host_only = (fake_same_host >> i & 1) != 0;
         fixture->rails[i].facts.needs_senders = fake_needs_senders;
+        memcpy(fixture->rails[i].facts.network, fake_networks[i], KVR_PLANE_BYTES);
         fixture->rails[i].facts.immediate_bits = fake_tags ? 64 : 32;
         fixture->rails[i].facts.write =
             (struct kvr_write_facts){.pieces_local = 4,

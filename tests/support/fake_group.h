@@ -68,6 +68,7 @@ extern bool fake_rings_by_itself; /* groups that are opened from now on: no door
 extern uint32_t fake_same_host;   /* the same: bits of rails for this host alone */
 extern bool fake_tags;            /* the same: rails take tags */
 extern bool fake_needs_senders;   /* the same: rails must know their senders */
+extern char fake_networks[FAKE_RAILS][KVR_PLANE_BYTES]; /* the same */
 
 /* A group of `rail_count` rails with the given window, and the memory to write from and to. */
 struct group_fixture {

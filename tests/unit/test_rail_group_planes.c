@@ -1,0 +1,232 @@
+/* Goal: a rail group writes within planes, whatever the order of the rails, and from one plane into
+ * another only where nothing else works. Method: a rail group on a scripted fabric. */
+#include "tests/support/check.h"
+
+#include <stdio.h>
+
+#include "tests/support/fake_group.h"
+
+#define PAGE 4096u
+
+static struct group_fixture fixture;
+
+static void address_set(struct kvr_rail_address *ret_address, uint32_t rail, uint32_t epoch,
+                        const char *plane)
+{
+    *ret_address = (struct kvr_rail_address){.rail = rail,
+                                             .epoch = epoch,
+                                             .bytes = 1,
+                                             .address = {(uint8_t)('a' + rail)},
+                                             .scratch_bytes = PAGE};
+    snprintf(ret_address->plane, sizeof(ret_address->plane), "%s", plane);
+}
+
+/* Each letter is the plane of a rail. */
+static void open_in(const char *planes, const struct kvr_group_options *given)
+{
+    struct kvr_group_options options = *given;
+
+    for (unsigned i = 0; i < FAKE_RAILS; i++)
+        snprintf(fake_networks[i], KVR_PLANE_BYTES, "%.1s", i < strlen(planes) ? planes + i : "");
+    options.rail_count = (uint32_t)strlen(planes);
+    options.ring_entries = 64;
+    fixture_open_as(&fixture, &options);
+    memset(fake_networks, 0, sizeof(fake_networks));
+}
+
+static kvr_status peer_in(const char *planes)
+{
+    struct kvr_peer_rails *rails = &fixture.peer_rails[0];
+    struct kvr_group_message answer;
+    char plane[2] = "";
+
+    rails->rail_count = (uint32_t)strlen(planes);
+    for (uint32_t i = 0; i < rails->rail_count; i++) {
+        plane[0] = planes[i];
+        address_set(&rails->rails[i], i, 1, plane);
+    }
+    command(&fixture, KVR_GROUP_PEER_ADD, 0, rails);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PEER_ADDED, &answer));
+    return answer.peer_rails.status;
+}
+
+/* The pairs that many posts take, as "0-2 1-0", in order of our rails. */
+static const char *pairs_used(void)
+{
+    static char text[128];
+    bool used[FAKE_RAILS][FAKE_RAILS] = {{false}};
+    struct kvr_pair pair;
+
+    for (unsigned i = 0; i < 24; i++) {
+        assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+        used[pair.rail][pair.target_rail] = true;
+        finish_all(fixture.rails[pair.rail].newest);
+        fixture_settle(&fixture, 2);
+    }
+    text[0] = '\0';
+    for (unsigned i = 0; i < FAKE_RAILS; i++)
+        for (unsigned j = 0; j < FAKE_RAILS; j++)
+            if (used[i][j])
+                snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u-%u",
+                         text[0] != '\0' ? " " : "", i, j);
+    return text;
+}
+
+static void pair_fails(uint32_t rail)
+{
+    fixture.rails[rail].newest->next_write = KVR_PEER_LOST;
+}
+
+static void group_tells_its_planes(void **state)
+{
+    static const char planes[FAKE_RAILS][KVR_PLANE_BYTES] = {"red", "green", "blue"};
+
+    (void)state;
+    open_in("abc", &(struct kvr_group_options){0});
+    assert_string_equal(kvr_group_address(fixture.group, 1).plane, "b");
+    kvr_group_close(fixture.group);
+    open_in("abc", &(struct kvr_group_options){.planes = planes});
+    assert_string_equal(kvr_group_address(fixture.group, 1).plane, "green");
+    command(&fixture, KVR_GROUP_RECYCLE, 1, NULL);
+    assert_string_equal(kvr_group_address(fixture.group, 1).plane, "green");
+    kvr_group_close(fixture.group);
+}
+
+static void group_writes_within_planes(void **state)
+{
+    (void)state;
+    open_in("abc", &(struct kvr_group_options){0});
+    assert_int_equal(peer_in("cab"), KVR_OK);
+    assert_string_equal(pairs_used(), "0-1 1-2 2-0");
+    kvr_group_close(fixture.group);
+}
+
+/* Of our planes one is missing there. Its rail carries writes while the only other one is broken,
+ * and until that has proven itself again. */
+static void group_writes_into_another_plane_as_needed(void **state)
+{
+    struct kvr_rail_address successor;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_in("ba", &(struct kvr_group_options){0});
+    assert_int_equal(peer_in("a"), KVR_OK);
+    assert_string_equal(pairs_used(), "1-0");
+    pair_fails(1);
+    assert_string_equal(pairs_used(), "0-0");
+    fixture.rails[1].newest->next_write = KVR_OK;
+    address_set(&successor, 0, 2, "a");
+    command(&fixture, KVR_GROUP_PEER_RAIL, 0, &successor);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK); /* one each: the one in doubt takes one */
+    assert_int_equal(fixture.rails[0].newest->write_count, 1);
+    assert_int_equal(fixture.rails[1].newest->write_count, 1);
+    finish_all(fixture.rails[0].newest);
+    finish_all(fixture.rails[1].newest);
+    fixture_settle(&fixture, 2);
+    assert_string_equal(pairs_used(), "1-0");
+    kvr_group_close(fixture.group);
+}
+
+/* A post that names rails which no near pair reaches leaves its plane at once. */
+static void group_reaches_what_is_named(void **state)
+{
+    struct kvr_group_piece piece = {.bytes = 100};
+    struct kvr_group_post write = {.pieces = &piece, .piece_count = 1};
+    struct kvr_pair pair;
+
+    (void)state;
+    open_in("ab", &(struct kvr_group_options){0});
+    assert_int_equal(peer_in("ac"), KVR_OK);
+    piece.local = &fixture.local;
+    piece.remote = &fixture.remote;
+    for (uint32_t named = 1; named <= 3; named++) {
+        for (unsigned i = 0; i < 8; i++) {
+            write.rails = named;
+            assert_int_equal(kvr_group_post(fixture.group, &write, &pair), KVR_OK);
+            assert_int_equal(pair.target_rail, named == 2);
+            assert_int_equal(pair.rail, named == 2);
+        }
+    }
+    kvr_group_close(fixture.group);
+}
+
+static void group_never_leaves_its_planes(void **state)
+{
+    (void)state;
+    open_in("ab", &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_NEVER});
+    assert_int_equal(peer_in("bc"), KVR_OK);
+    assert_string_equal(pairs_used(), "1-0");
+    kvr_group_close(fixture.group);
+    open_in("ab", &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_NEVER});
+    assert_int_equal(peer_in("cd"), KVR_NO_RAIL);
+    assert_non_null(strstr(fixture.peer_rails[0].unreachable, "plane 'd'"));
+    kvr_group_close(fixture.group);
+}
+
+static void group_always_leaves_its_planes(void **state)
+{
+    (void)state;
+    open_in("ab", &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_ALWAYS});
+    assert_int_equal(peer_in("bc"), KVR_OK);
+    assert_string_equal(pairs_used(), "0-1 1-0");
+    kvr_group_close(fixture.group);
+}
+
+/* A far pair is connected when it is needed, and no peer waits for it to be warm. */
+static void group_warms_up_what_it_uses(void **state)
+{
+    struct kvr_group_message message;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_in("ba", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    assert_int_equal(peer_in("a"), KVR_OK);
+    assert_int_equal(fixture.rails[0].newest->write_count, 0);
+    assert_int_equal(fixture.rails[1].newest->write_count, 1);
+    finish_all(fixture.rails[1].newest);
+    fixture_settle(&fixture, 2);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PEER_WARM, &message));
+    assert_int_equal(message.peer_warm.pairs, 1);
+    fixture_settle(&fixture, KVR_S);
+    assert_int_equal(fixture.rails[0].newest->write_count, 0);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[1].newest, 0, KVR_PEER_LOST);
+    fixture_settle(&fixture, KVR_S + 1);
+    assert_int_equal(fixture.rails[0].newest->write_count, 1);
+    assert_int_equal(fixture.rails[0].newest->writes[0].immediate >> 16, 0);
+    kvr_group_close(fixture.group);
+}
+
+/* Where no plane is equal, nothing but far pairs can be warm. */
+static void group_warms_up_across_planes(void **state)
+{
+    struct kvr_group_message message;
+
+    (void)state;
+    open_in("ab", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    assert_int_equal(peer_in("cd"), KVR_OK);
+    finish_all(fixture.rails[0].newest);
+    finish_all(fixture.rails[1].newest);
+    fixture_settle(&fixture, 2);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PEER_WARM, &message));
+    assert_int_equal(message.peer_warm.pairs, 2);
+    assert_string_equal(pairs_used(), "0-0 1-1");
+    kvr_group_close(fixture.group);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(group_tells_its_planes),
+        cmocka_unit_test(group_writes_within_planes),
+        cmocka_unit_test(group_writes_into_another_plane_as_needed),
+        cmocka_unit_test(group_reaches_what_is_named),
+        cmocka_unit_test(group_never_leaves_its_planes),
+        cmocka_unit_test(group_always_leaves_its_planes),
+        cmocka_unit_test(group_warms_up_what_it_uses),
+        cmocka_unit_test(group_warms_up_across_planes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
