@@ -41,7 +41,8 @@ struct kvr_agent_config {
     char port_file[512];
     char stamps[512]; /* "" = no measurement */
     char provider[KVR_PROVIDER_BYTES], digest[16], device[16];
-    struct kvr_option_list rails, groups;
+    struct kvr_option_list rails, groups, planes;
+    char other_planes[12];
     char rail_ports[16];                   /* "" = the kernel chooses */
     char rail_filter[108];                 /* "" = no filter */
     char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */

@@ -92,6 +92,8 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
         .number = number,
         .rail_first = first[0],
         .rail_count = first[1] - first[0],
+        .planes = agent->planes.of,
+        .other_planes = agent_other_planes(config),
         .window_writes = (uint32_t)config->posting.window_writes,
         .window_bytes = config->posting.window_bytes,
         .batch_writes = (uint32_t)config->posting.batch,

@@ -69,11 +69,21 @@ static const struct kvr_option rows[] = {
                 "says which, and each transfer's record. Without +local cards for all. verbs, "
                 "efa and efa-direct pin memory (RLIMIT_MEMLOCK); the others do not. local alone "
                 "is for two agents of one host and one user."),
-    ROW("rails", "rail", LIST, rails, .value = "NAME", .max = KVR_AGENT_CARDS_MAX,
+    ROW("rails", "rail", LIST, rails, .value = "NAME[@PLANE]", .max = KVR_AGENT_CARDS_MAX,
         .help = "A card to use: its interface, its libfabric domain, its PCI address or an IP "
                 "address of it. Repeat for every card. all, without another --rail: every card "
                 "that the provider can use, one rail each; the log names those left out, and why. "
-                "Without it all on verbs and efa; on tcp 127.0.0.1."),
+                "Without it all on verbs and efa; on tcp 127.0.0.1. PLANE is a label for what the "
+                "card is connected to: cards of both hosts with one label are paired. Without a "
+                "label those in one IP network are."),
+    ROW("rails", "plane", LIST, planes, .value = "PATTERN=PLANE", .max = KVR_AGENT_CARDS_MAX,
+        .help = "The plane of cards without a label, as with --rail all: of those whose interface "
+                "or libfabric domain matches the shell's pattern. The first that matches counts."),
+    ROW("rails", "other-planes", CHOICE, other_planes, .choices = "as-needed|never|always",
+        .fallback = "as-needed",
+        .help = "Of a prefill-agent: whether a card may write to a card of another plane. "
+                "as-needed: while no pair within a plane works; always: as if planes were "
+                "connected."),
     ROW("rails", "rail-ports", STRING, rail_ports, .value = "FIRST-LAST",
         .help = "Ports that the rails listen on, for a firewall between the hosts. Each rail needs "
                 "two: its endpoint's, and a second one while a successor replaces it. Agents of "
@@ -87,7 +97,8 @@ static const struct kvr_option rows[] = {
                 "closed from the start on. While it does not answer the agent goes on, and warns."),
     ROW("rails", "rail-filter-required", BOOL, rail_filter_required,
         .help = "Do not start unless kvrail-filter answers."),
-    ROW("rails", "group", LIST, groups, .value = "NAME+NAME", .max = KVR_RAIL_GROUPS_MAX,
+    ROW("rails", "group", LIST, groups, .value = "NAME[@PLANE]+NAME[@PLANE]",
+        .max = KVR_RAIL_GROUPS_MAX,
         .help = "Cards that one thread drives, instead of --rail. Repeat for every group. Without "
                 "it the cards of --rail are divided by the GPU or NUMA node that they are near "
                 "(see kvrail topo)."),

@@ -113,6 +113,23 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     return KVR_OK;
 }
 
+/* As --rail and --group name it, with or without a plane. */
+static kvr_status named_rail_open(struct kvr_agent *agent, const char *given,
+                                  struct kvr_error *error)
+{
+    char name[KVR_OPTION_ITEM_BYTES], label[KVR_PLANE_BYTES];
+
+    KVR_TRY(agent_plane_split(given, name, label, error));
+    if (strcmp(name, KVR_RAIL_ALL) == 0)
+        return kvr_error_set(error, KVR_INVALID, "rails",
+                             "'%s' is every card, and --rail names one plane: name the planes by "
+                             "--plane PATTERN=PLANE",
+                             given);
+    KVR_TRY(rail_open(agent, agent->provider, name, error));
+    agent_plane_label(agent, agent->rails[agent->rail_count - 1], label);
+    return KVR_OK;
+}
+
 /* Those of one group, as --group names them; it then is one. */
 static kvr_status group_rails_open(struct kvr_agent *agent, const char *names,
                                    struct kvr_error *error)
@@ -127,7 +144,7 @@ static kvr_status group_rails_open(struct kvr_agent *agent, const char *names,
                                  "--group is '%s', but its cards are named one by one; --rail all "
                                  "takes every card and divides them into groups by itself",
                                  names);
-        KVR_TRY(rail_open(agent, agent->provider, name, error));
+        KVR_TRY(named_rail_open(agent, name, error));
     }
     if (agent->rail_count == count)
         return kvr_error_set(error, KVR_INVALID, "rails",
@@ -146,14 +163,18 @@ static const struct kvr_rail_facts *facts_of(const struct kvr_agent *agent, uint
 static void rails_say_together(const struct kvr_agent *agent, uint32_t first, uint32_t end)
 {
     const struct kvr_rail_facts *kind = facts_of(agent, first);
-    char names[KVR_AGENT_CARDS_MAX * 24] = "";
+    char names[KVR_AGENT_CARDS_MAX * 32] = "";
     size_t used = 0;
 
     for (uint32_t i = first; i < end && used < sizeof(names); i++) {
         const struct kvr_rail_facts *facts = facts_of(agent, i);
 
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i > first ? ", " : "",
-                                 facts->source[0] != '\0' ? facts->source : facts->name);
+        const char *label = agent_plane_label_of(agent, agent->rails[i]);
+
+        used +=
+            (size_t)snprintf(names + used, sizeof(names) - used, "%s%s%s%s", i > first ? ", " : "",
+                             facts->source[0] != '\0' ? facts->source : facts->name,
+                             label[0] != '\0' ? "@" : "", label);
     }
     if (end - first == 1)
         kvr_log_info("rail %u: %s over %s (%s), %u pieces a write, in group %u", first, names,
@@ -236,7 +257,7 @@ static kvr_status rails_open(struct kvr_agent *agent, struct kvr_error *error)
     for (uint32_t i = 0; i < config->groups.count; i++)
         KVR_TRY(group_rails_open(agent, config->groups.items[i], error));
     for (uint32_t i = 0; i < config->rails.count; i++)
-        KVR_TRY(rail_open(agent, agent->provider, config->rails.items[i], error));
+        KVR_TRY(named_rail_open(agent, config->rails.items[i], error));
     return KVR_OK;
 }
 
@@ -323,6 +344,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     KVR_TRY(agent_revocation_open(agent, error));
     move_bytes_set(agent);
     tagged_set(agent);
+    KVR_TRY(agent_planes_find(agent, error));
     rails_say(agent);
     agent_trial_announce(agent);
     KVR_TRY(agent_filter_open(agent, error));

@@ -66,6 +66,16 @@ struct agent_engine {
     } lent;
 };
 
+/* What the rails are connected to (agent_planes.c). */
+struct agent_planes {
+    char of[KVR_RAILS_MAX][KVR_PLANE_BYTES]; /* by the rails' final numbers */
+    struct agent_plane_label {               /* of rails whose numbers may yet change */
+        const struct kvr_rail *rail;
+        char text[KVR_PLANE_BYTES];
+    } labels[KVR_RAILS_MAX];
+    uint32_t label_count;
+};
+
 struct kvr_agent {
     const struct kvr_agent_launch *launch;
     struct kvr_agent_config *config;
@@ -85,6 +95,7 @@ struct kvr_agent {
     struct kvr_rail_ports ports_of_rails; /* --rail-ports */
     struct kvr_write_limits limits;
     struct kvr_rail_groups groups;
+    struct agent_planes planes;
     struct agent_group group[KVR_RAIL_GROUPS_MAX];
     struct agent_host
         *found; /* agent_host.c; NULL before the rails are opened, and once they are */
@@ -186,6 +197,17 @@ bool agent_drained(struct kvr_agent *agent, kvr_ns now); /* true: close now */
 /* agent_cores.c */
 /* Divides the rails, which may be numbered anew, and finds where each group's thread runs. */
 kvr_status agent_cores_choose(struct kvr_agent *agent, struct kvr_error *error);
+/* agent_planes.c */
+/* NAME@PLANE as --rail and --group have it; the label is "" where there is none. */
+kvr_status agent_plane_split(const char *given, char ret_name[KVR_OPTION_ITEM_BYTES],
+                             char ret_label[KVR_PLANE_BYTES], struct kvr_error *error);
+void agent_plane_label(struct kvr_agent *agent, const struct kvr_rail *rail, const char *label);
+/* "": it has none. */
+const char *agent_plane_label_of(const struct kvr_agent *agent, const struct kvr_rail *rail);
+/* Of all rails, once they have their numbers. */
+kvr_status agent_planes_find(struct kvr_agent *agent, struct kvr_error *error);
+kvr_other_planes agent_other_planes(const struct kvr_agent_config *config);
+
 /* agent_groups.c */
 kvr_status agent_groups_open(struct kvr_agent *agent, struct kvr_error *error);
 kvr_status agent_groups_start(struct kvr_agent *agent, struct kvr_error *error);

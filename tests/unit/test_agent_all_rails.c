@@ -279,6 +279,97 @@ static void groups_are_the_only_ones(void **state)
     assert_int_equal(t.agent.groups.count, 1);
 }
 
+/* ---- planes ---------------------------------------------------------------------------------- */
+
+static void name_plane(const char *text)
+{
+    struct kvr_option_list *planes = &t.config.planes;
+
+    snprintf(planes->items[planes->count++], sizeof(planes->items[0]), "%s", text);
+}
+
+static uint32_t rail_named(const char *name)
+{
+    uint32_t rail = 0;
+
+    while (strcmp(facts_of(rail)->name, name) != 0)
+        rail++;
+    return rail;
+}
+
+/* Rails get other numbers than those in which they were named. */
+static void labels_stay_with_their_cards(void **state)
+{
+    (void)state;
+    host_has("p5", "efa", "");
+    name_rail("rdmap80s0@red");
+    name_rail("rdmap196s0@blue.2");
+    name_rail("rdmap81s0");
+    open_rails(3);
+    assert_string_equal(t.agent.planes.of[rail_named("rdmap80s0")], "red");
+    assert_string_equal(t.agent.planes.of[rail_named("rdmap196s0")], "blue.2");
+    assert_string_equal(t.agent.planes.of[rail_named("rdmap81s0")], "");
+    says("rdmap80s0@red");
+}
+
+static void groups_have_labels_too(void **state)
+{
+    (void)state;
+    host_has("p5", "efa", "");
+    t.config.groups.count = 1;
+    snprintf(t.config.groups.items[0], sizeof(t.config.groups.items[0]),
+             "rdmap80s0@red+rdmap196s0@blue");
+    open_rails(2);
+    assert_string_equal(t.agent.planes.of[0], "red");
+    assert_string_equal(t.agent.planes.of[1], "blue");
+}
+
+static void patterns_name_planes(void **state)
+{
+    (void)state;
+    host_has("dgx_h100", "verbs", "");
+    name_plane("mlx5_[03]=even");
+    name_plane("mlx5_*=rest");
+    name_plane("eth*=none");
+    open_rails(8);
+    for (uint32_t i = 0; i < 8; i++) {
+        bool even = i == rail_named("mlx5_0") || i == rail_named("mlx5_3");
+
+        assert_string_equal(t.agent.planes.of[i], even ? "even" : "rest");
+    }
+    says("--plane eth*=none: no card that this agent uses matches");
+}
+
+static void bad_labels_are_refused(void **state)
+{
+    static const char *const bad[] = {"rdmap80s0@", "rdmap80s0@a/b", "@red", "rdmap80s0@a=b",
+                                      "rdmap80s0@-red"};
+    static const char *const bad_patterns[] = {"rdmap80s0", "=red", "rdmap*=", "rdmap*=1/2"};
+    char name[KVR_OPTION_ITEM_BYTES], label[KVR_PLANE_BYTES], text[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(agent_plane_split(bad[i], name, label, &t.error), KVR_INVALID);
+    snprintf(text, sizeof(text), "a@%047d", 0);
+    assert_int_equal(agent_plane_split(text, name, label, &t.error), KVR_OK);
+    assert_string_equal(name, "a");
+    snprintf(text, sizeof(text), "a@%048d", 0);
+    assert_int_equal(agent_plane_split(text, name, label, &t.error), KVR_INVALID);
+    t.config.planes.count = 1;
+    for (size_t i = 0; i < sizeof(bad_patterns) / sizeof(bad_patterns[0]); i++) {
+        snprintf(t.config.planes.items[0], sizeof(t.config.planes.items[0]), "%s", bad_patterns[i]);
+        assert_int_equal(agent_planes_find(&t.agent, &t.error), KVR_INVALID);
+    }
+}
+
+static void all_has_no_label(void **state)
+{
+    (void)state;
+    host_has("dgx_h100", "verbs", "");
+    name_rail("all@red");
+    refuses(KVR_INVALID, "--plane PATTERN=PLANE");
+}
+
 static void two_addresses_on_a_card_are_one_rail(void **state)
 {
     struct fi_info *second;
@@ -420,6 +511,11 @@ int main(void)
         CASE(all_is_a_word_too),
         CASE(named_cards_are_the_only_ones),
         CASE(groups_are_the_only_ones),
+        CASE(labels_stay_with_their_cards),
+        CASE(groups_have_labels_too),
+        CASE(patterns_name_planes),
+        CASE(bad_labels_are_refused),
+        CASE(all_has_no_label),
         CASE(two_addresses_on_a_card_are_one_rail),
         CASE(both_addresses_of_a_card_can_be_named),
         CASE(a_card_without_a_link_is_left_out),
