@@ -120,16 +120,30 @@ static void ask(struct outbound *outbound, struct source_transfer *transfer)
     outbound_send_needed(outbound, transfer, &message);
 }
 
-/* A dead peer is found within the heartbeat bound, before this transfer gives up. A peer that lives
- * may be reached by fresh endpoints well before. A wait that already timed out is not repeated. */
+/* When a transfer without a rail gives up. A dead peer is found within the heartbeat bound, before
+ * that. A peer that lives may be reached by fresh endpoints well before: also a transfer that comes
+ * later waits for one trial, but a wait that already timed out is not repeated. */
+static kvr_ns give_up_time(const struct outbound *outbound, const struct source_transfer *transfer,
+                           const struct outbound_lost *lost)
+{
+    kvr_ns silence = outbound->options.silence_ns, soon = outbound->now + kvr_group_soon(silence);
+    bool asks = may_ask(outbound, transfer);
+    kvr_ns whole = (asks ? outbound->now : lost->from) + silence + silence / 4;
+
+    return (asks || lost->reached) && whole > soon ? whole : soon;
+}
+
 void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer)
 {
     struct outbound_lost *lost = &outbound->peers[transfer->peer].lost[transfer->grant.rail_group];
 
-    if (lost->since == KVR_NEVER || lost->granted != transfer->grant.rails)
-        *lost = (struct outbound_lost){.granted = transfer->grant.rails, .since = outbound->now};
-    transfer->failover.no_rail_at =
-        outbound->now + outbound->options.silence_ns + outbound->options.silence_ns / 4;
+    if (lost->since == KVR_NEVER || lost->granted != transfer->grant.rails) {
+        lost->granted = transfer->grant.rails;
+        lost->since = outbound->now;
+    }
+    if (lost->from == KVR_NEVER)
+        lost->from = outbound->now;
+    transfer->failover.no_rail_at = give_up_time(outbound, transfer, lost);
     if (may_ask(outbound, transfer))
         transfer->failover.ask_at = lost->since + outbound->options.silence_ns / 2;
     if (outbound->now >= transfer->failover.ask_at && transfer->state == ST_LIVE)
@@ -137,9 +151,24 @@ void failover_no_rail(struct outbound *outbound, struct source_transfer *transfe
     rail_repair_soon(outbound, transfer->peer, transfer->grant.rail_group);
 }
 
+#define BROKEN_BYTES 128
+
+/* Of the last pair that broke. */
+static void broken_text(const struct outbound_peer *peer, char ret_text[BROKEN_BYTES])
+{
+    const struct kvr_group_pair_broken *broken = &peer->broken;
+    const char *why = broken->status == KVR_TIMED_OUT ? "nothing comes through, and no error either"
+                                                      : kvr_status_text(broken->status);
+
+    ret_text[0] = '\0';
+    if (broken->status != KVR_OK)
+        snprintf(ret_text, BROKEN_BYTES, "; the last, our rail %u to its rail %u: %s",
+                 broken->pair.rail, broken->pair.target_rail, why);
+}
+
 static void give_up(struct outbound *outbound, struct source_transfer *transfer)
 {
-    char detail[KVR_DETAIL_BYTES];
+    char detail[KVR_DETAIL_BYTES], broken[BROKEN_BYTES];
     const char *why = "every other group was tried";
 
     transfer->failover.no_rail_at = KVR_NEVER;
@@ -150,9 +179,11 @@ static void give_up(struct outbound *outbound, struct source_transfer *transfer)
             "between the two agents");
         return;
     }
+    broken_text(&outbound->peers[transfer->peer], broken);
     if (outbound->options.groups.count == 1 && outbound->peers[transfer->peer].group_count == 1) {
-        source_transfer_fail(outbound, transfer, KVR_NO_RAIL,
-                             "every pair of rails between the two agents is broken");
+        snprintf(detail, sizeof(detail), "every pair of rails between the two agents is broken%s",
+                 broken);
+        source_transfer_fail(outbound, transfer, KVR_NO_RAIL, detail);
         return;
     }
     if (!outbound->options.failover)
@@ -161,14 +192,15 @@ static void give_up(struct outbound *outbound, struct source_transfer *transfer)
         why = "its pages are staged for that group alone";
     snprintf(detail, sizeof(detail),
              "every pair of rails between group %u of the source and the group that the target "
-             "named is broken, and %s",
-             transfer->grant.rail_group, why);
+             "named is broken, and %s%s",
+             transfer->grant.rail_group, why, broken);
     source_transfer_fail(outbound, transfer, KVR_NO_RAIL, detail);
 }
 
 /* A pair is usable again. */
-void failover_rail_back(struct source_transfer *transfer)
+void failover_rail_back(struct outbound *outbound, struct source_transfer *transfer)
 {
+    outbound->peers[transfer->peer].lost[transfer->grant.rail_group].from = KVR_NEVER;
     transfer->failover.ask_at = transfer->failover.no_rail_at = KVR_NEVER;
 }
 
@@ -302,7 +334,7 @@ void failover_moved(struct outbound *outbound, struct source_transfer *transfer,
     transfer->failover.move = NULL;
     transfer->match.remote = move->target;
     grant_take(outbound, transfer, move->target_rails);
-    failover_rail_back(transfer);
+    failover_rail_back(outbound, transfer);
     kvr_region_set_release(before, outbound->memory);
     if (move->successor != NULL) {
         transfer->failover.retiring_jobs++;

@@ -73,7 +73,7 @@ void failover_park(struct outbound *outbound, struct source_transfer *transfer,
                    const union push_message *message);
 /* The rail thread has no usable pair left. */
 void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer);
-void failover_rail_back(struct source_transfer *transfer);
+void failover_rail_back(struct outbound *outbound, struct source_transfer *transfer);
 /* GRANT again: the target named other rails. */
 void failover_granted(struct outbound *outbound, struct source_transfer *transfer,
                       const struct kvr_msg_grant *grant);

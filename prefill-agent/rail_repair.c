@@ -118,6 +118,7 @@ void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_b
 
     if (!state->up)
         return;
+    state->broken = *broken;
     retransmit_list_all(outbound, broken->peer, pair->rail, pair->target_rail, pair->epoch);
     if (!broken->proven) {
         /* Tried anew, less and less often. */

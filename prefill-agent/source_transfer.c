@@ -191,7 +191,7 @@ void source_transfer_group(struct outbound *outbound, struct source_transfer *tr
         failover_no_rail(outbound, transfer);
         break;
     case PUSH_RAIL_BACK:
-        failover_rail_back(transfer);
+        failover_rail_back(outbound, transfer);
         break;
     case PUSH_FAILED_OVER:
         failover_moved(outbound, transfer, message->failover);

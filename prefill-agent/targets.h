@@ -29,6 +29,8 @@ struct outbound_visibility {
 struct outbound_lost {
     uint64_t granted; /* bits of those rails */
     kvr_ns since;     /* KVR_NEVER: the group reaches them, as far as is known */
+    kvr_ns from;      /* the same, or since a pair worked for a while; KVR_NEVER: one works */
+    bool reached;     /* a transfer over the group has ended well, in this session */
 };
 
 struct outbound_peer {
@@ -48,6 +50,7 @@ struct outbound_peer {
                                        anew then, or recycle where no other peer uses the rail */
     uint32_t renewals[KVR_RAILS_MAX];               /* such trials, in this session */
     struct outbound_lost lost[KVR_RAIL_GROUPS_MAX]; /* by rail group of ours */
+    struct kvr_group_pair_broken broken;            /* the last pair that broke; status 0: none */
 };
 
 /* Events of the session. */

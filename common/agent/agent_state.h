@@ -158,7 +158,7 @@ struct kvr_agent {
         kvr_ns up_at;    /* 0: it is not up */
         uint32_t groups; /* bits of those that have warmed up what they reach of it */
         uint32_t pairs;
-        bool told;
+        bool told, unreachable_said;
     } warmth[KVR_PEERS_MAX];
     bool rail_down[KVR_RAILS_MAX]; /* as engines know it */
     kvr_ns turned_away_told;       /* when engines got that notice; 0: never */

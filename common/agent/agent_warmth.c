@@ -16,6 +16,17 @@ void agent_warmth_lost(struct kvr_agent *agent, uint32_t peer)
     agent->warmth[peer] = (struct agent_warmth){0};
 }
 
+static void unreachable_say(struct agent_warmth *warmth, uint32_t peer,
+                            const struct kvr_peer_info *info)
+{
+    if (!warmth->unreachable_said)
+        kvr_log_warning("no rail reaches peer %u (\"%s\"): what it fetches fails until one does. Look "
+                        "at the network between the cards of both hosts, and whether a firewall "
+                        "lets the rails' ports through",
+                        peer, info->agent);
+    warmth->unreachable_said = true;
+}
+
 void agent_warmth_heard(struct kvr_agent *agent, kvr_ns now,
                         const struct kvr_group_message *message)
 {
@@ -37,9 +48,13 @@ void agent_warmth_heard(struct kvr_agent *agent, kvr_ns now,
         return;
     }
     warmth->groups |= UINT32_C(1) << message->head.group;
-    if (warmth->groups != (UINT32_C(1) << agent->groups.count) - 1 || warmth->pairs == 0 ||
+    if (warmth->groups != (UINT32_C(1) << agent->groups.count) - 1 ||
         !kvr_peers_info(agent->peers, peer, &info))
         return;
+    if (warmth->pairs == 0) {
+        unreachable_say(warmth, peer, &info);
+        return;
+    }
     warmth->told = true;
     agent->peers_warm++;
     kvr_log_info("peer %u is warm: %u pair%s of rails connected, %.1f ms after its hello", peer,

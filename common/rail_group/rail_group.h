@@ -150,6 +150,15 @@ struct kvr_group_options {
     struct kvr_group_user user;
 };
 
+/* How long to wait for a peer that no write has ever reached, by the silence bound. A second is
+ * enough to connect and to lose a packet of that. */
+static inline kvr_ns kvr_group_soon(kvr_ns silence_ns)
+{
+    kvr_ns half = silence_ns / 2 < KVR_S ? KVR_S : silence_ns / 2;
+
+    return half < silence_ns ? half : silence_ns;
+}
+
 /* The window of a rail where the options name none. */
 uint64_t kvr_group_window_bytes(const struct kvr_rail_facts *facts);
 

@@ -125,6 +125,10 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
         if (link->state != LINK_USABLE || !group_link_reaches(link, post) ||
             !group_link_may(peer, link, post))
             continue;
+        if (group_link_on_trial(link)) {
+            group_link_want(group, link);
+            continue;
+        }
         if (status == KVR_NO_RAIL)
             status = KVR_AGAIN;
         if (link->unknown && !KVR_MUTANT(post_before_known))

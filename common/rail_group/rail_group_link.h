@@ -41,7 +41,10 @@ struct group_link {
     bool inserted;  /* handle is valid on the rail's present endpoint */
     bool unknown;   /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
     bool proven;    /* a write has come through to this address, from whichever endpoint of ours */
-    bool doubted;   /* it failed: until a write settles well, one at a time is risked on it */
+    bool doubted;   /* it failed: until a write settles well, one at a time is risked on it. Where it
+                       can be warmed up, that is the warm-up */
+    bool wanted;    /* a user's write waits for that */
+    bool uncopied;  /* its warm-up has arrived, and the target's device did not copy it */
     enum link_warmth warmth;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
@@ -58,6 +61,13 @@ struct group_link {
 
 /* A peer's groups and ours: see group_peer_add. */
 #define GROUP_LINKS_MAX (2 * KVR_RAILS_MAX)
+
+/* It failed, and no write has come through since. A user's write that hangs costs its transfer the
+ * silence bound; a warm-up that hangs costs nobody anything. So that goes first. */
+static inline bool group_link_on_trial(const struct group_link *link)
+{
+    return link->doubted && link->warmth == LINK_COLD && !link->uncopied;
+}
 
 /* It may arrive there, and every piece has a local registration on our rail and a key on the
  * peer's. */

@@ -27,6 +27,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
         return;
     group_link_on(&link->state, LINK_FAILED);
     link->doubted = true;
+    link->wanted = false;
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
     if (group->peers[link->peer].far_count > 0)

@@ -19,11 +19,16 @@ static bool hangs_alone(const struct group_link *link)
            2 * link->rail->writes < link->rail->writes_max;
 }
 
-/* How long writes may be without progress. */
+/* How long writes may be without progress. A peer that no write has reached yet is soon known to be
+ * unreachable: its fetches wait. */
 static kvr_ns silence_of(const struct kvr_group *group, const struct group_link *link)
 {
+    kvr_ns soon = kvr_group_soon(group->timers.silence_ns);
+
     if (link->state != LINK_RETIRED)
-        return group->timers.silence_ns;
+        return link->warmth == LINK_COLD && group->peers[link->peer].warmth != PEER_WARM
+                   ? soon
+                   : group->timers.silence_ns;
     return hangs_alone(link) ? HANGS_ALONE * group->timers.silence_ns
                              : group->timers.silence_ns / 2;
 }

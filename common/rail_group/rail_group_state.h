@@ -186,6 +186,8 @@ void group_scratch_close(struct kvr_group *group);
 /* The link has just become usable. */
 void group_link_cool(struct kvr_group *group, struct group_link *link,
                      const struct kvr_rail_address *address);
+/* A user's write waits until this link, which is on trial, has carried a warm-up. */
+void group_link_want(struct kvr_group *group, struct group_link *link);
 /* A write of a cold link has come through. */
 void group_link_warmed(struct kvr_group *group, struct group_link *link);
 /* A write, which may have been the warm-up, was not copied; the link goes on. */

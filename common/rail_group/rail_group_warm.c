@@ -1,11 +1,11 @@
 /* Warm-up (rule 5): the first write of a pair goes into the peer's scratch page.
  *
  * A peer is warm when every usable pair has carried a write. A pair that has failed, and has
- * carried nothing since, does not count: the other pairs do not wait for it. Such a pair gets no
- * warm-up as long as another one works; only writes that the user needs are risked on it. Each
- * failure costs the rail its endpoint, and with it the writes to other peers. Where no pair works,
- * warm-ups are repeated at growing distances, so that a peer becomes warm after its network was
- * repaired. */
+ * carried nothing since, does not count: the other pairs do not wait for it. It is on trial: as long
+ * as another pair works it gets a warm-up when a user's write could leave over it, and carries such
+ * writes only after that. Each failure costs the rail its endpoint, and with it the writes to other
+ * peers. Where no pair works, warm-ups are repeated at growing distances too, so that a peer becomes
+ * warm after its network was repaired. */
 #include <string.h>
 
 #include "base/memfd.h"
@@ -49,6 +49,7 @@ void group_link_cool(struct kvr_group *group, struct group_link *link,
 
     link->warmth = warms ? LINK_COLD : LINK_UNWARMED;
     link->scratch = address->scratch;
+    link->wanted = link->uncopied = false;
     if (warms)
         group->timers.warm_at = group->now;
 }
@@ -65,9 +66,18 @@ void group_rewarm_later(struct kvr_group *group, const struct group_link *link)
     peer->rewarm_at = group->now + peer->rewarm_ns;
 }
 
+void group_link_want(struct kvr_group *group, struct group_link *link)
+{
+    if (link->wanted)
+        return;
+    link->wanted = true;
+    group->timers.warm_at = group->now;
+}
+
 void group_link_warmed(struct kvr_group *group, struct group_link *link)
 {
     link->warmth = LINK_WARM;
+    link->wanted = false;
     group_peer_warmed(group, link->peer);
 }
 
@@ -78,7 +88,7 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
     group->timers.warm_at = group->now;
     if (!warm_up)
         return;
-    link->doubted = true; /* else the warm-up would be repeated at once */
+    link->doubted = link->uncopied = true; /* else the warm-up would be repeated at once */
     group_rewarm_later(group, link);
     group_peer_warmed(group, link->peer);
 }
@@ -115,7 +125,7 @@ static bool needs_warm_up(const struct kvr_group *group, const struct group_link
     if (link == NULL || link->warmth != LINK_COLD || link->state != LINK_USABLE || link->unknown ||
         link->writes != 0 || !group_link_may_warm(group, link))
         return false;
-    return !link->doubted || group->peers[link->peer].warmth != PEER_WARM;
+    return !link->doubted || link->wanted || group->peers[link->peer].warmth != PEER_WARM;
 }
 
 static void warm_up(struct kvr_group *group, struct group_link *link)
@@ -144,7 +154,8 @@ static void warm_up(struct kvr_group *group, struct group_link *link)
 /* When the link may be tried: now, or a time to come. */
 static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link *link)
 {
-    kvr_ns rewarm_at = link->doubted ? group->peers[link->peer].rewarm_at : 0;
+    kvr_ns rewarm_at =
+        link->doubted && !link->wanted ? group->peers[link->peer].rewarm_at : 0;
 
     if (group->now < rewarm_at)
         return rewarm_at;
