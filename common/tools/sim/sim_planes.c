@@ -69,8 +69,7 @@ void sim_planes_heard(struct sim_agent *agent, const struct kvr_group_message *m
 
     if (message->head.kind != KVR_GROUP_PAIR_BROKEN)
         return;
-    /* Of the target's life then, nothing is known here: any of its lives may have had that plane.
-     */
+    /* Which life of the target that was is not known here. */
     network = network_of(agent, broken->pair.rail);
     for (uint32_t i = SIM_SOURCES; network[0] != '\0' && i < SIM_AGENTS; i++)
         if (strcmp(network, network_of(&agent->world->agents[i], broken->pair.target_rail)) == 0)
