@@ -2,6 +2,7 @@
 #include "decode-agent/transfer.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/source_transfer.h"
+#include "tools/sim/sim_region.h"
 #include "tools/sim/sim_world.h"
 
 #define STRIKE_WAITS 10

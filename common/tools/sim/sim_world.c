@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "tools/sim/sim_region.h"
 #include "tools/sim/sim_scheduler.h"
 
 /* ---- events -------------------------------------------------------------------------------- */

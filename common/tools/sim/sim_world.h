@@ -11,7 +11,8 @@
  *   sim_peer.c     the real sessions over them: dialed, redialed, ended
  *   sim_accept.c   incoming connections: resumed, begun, refused
  *   sim_stage.c    devices, where cards do not reach an engine's pages
- *   sim_engine.c   an engine: its memory and regions, its notices
+ *   sim_engine.c   an engine: its notices, its death
+ *   sim_region.c   its regions: their memory and layouts, dropped and added
  *   sim_rank.c     how engines are divided into ranks, and which of them give to which
  *   sim_page.c     where its pages lie, and which request has which
  *   sim_reporter.c  what agents report, numbered, kept and sent again
@@ -479,10 +480,6 @@ struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *age
 void sim_engine_attach(struct sim_engine *engine);
 void sim_engine_detach(struct sim_engine *engine); /* it is gone, as its agent sees it */
 void sim_engine_die(struct sim_engine *engine);
-/* Those that its agent held to its end. */
-void sim_engine_regions_release(struct sim_engine *engine);
-/* Drops a region that is there, and adds it under another number after a while. */
-void sim_engine_region_change(struct sim_engine *engine);
 void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *notice); /* a port */
 void sim_engine_note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
                      uint64_t b, const char *detail);
