@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/sim/sim_keys.h"
+#include "tools/sim/sim_page.h"
 #include "tools/sim/sim_region.h"
 #include "tools/sim/sim_world.h"
 
