@@ -1,5 +1,5 @@
-/* Pages of an engine: where their bytes lie in its memory, which request has which of them, and how
- * the agent is told. */
+/* Pages of an engine: where their bytes lie in its memory, which request has which of them, and the
+ * messages that name them. */
 #ifndef KVR_TOOLS_SIM_PAGE_H
 #define KVR_TOOLS_SIM_PAGE_H
 

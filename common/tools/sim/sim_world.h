@@ -212,7 +212,7 @@ struct sim_engine {
     uint32_t region_count, page_count;
     struct kvr_region_layout layouts[SIM_REGIONS];
     uint8_t *memory[SIM_REGIONS];
-    uint32_t lenders[SIM_REGIONS]; /* the region whose memory it lies in, most often itself */
+    uint32_t lenders[SIM_REGIONS]; /* the region that brought its memory, most often itself */
     bool pooled; /* both KV groups may have one memory, with page ids that differ: sim_lodger.h */
     struct sim_owner owners[SIM_PAGES];
     struct kvr_region *regions[SIM_REGION_LIVES]; /* as the agent has them; NULL: done with */
