@@ -12,8 +12,9 @@
  * kvr_region, so the layout is the set's. */
 static void span_set(const struct fetch *fetch, uint32_t index, struct landing_span *span)
 {
-    const struct kvr_region_layout *layout = &fetch->set->layouts[index];
     const struct kvr_region *region = fetch->set->locals[index];
+    const struct kvr_region_layout *layout =
+        KVR_MUTANT(lodger_keys_of_lender) ? &region->layout : &fetch->set->layouts[index];
     const struct kvr_page_table *pages = &fetch->pages.groups[layout->group];
     uint32_t lowest = UINT32_MAX, highest = 0;
     uint64_t first = 0, end = layout->bytes;

@@ -60,6 +60,7 @@
     X(keys_closed_early, "rule 14: keys are open while a second copy of a chunk may come")         \
     X(keys_closed_late, "rule 14: keys are closed before the pages are handed back")               \
     X(keys_left_open, "rule 14: no key outlives its transfer")                                     \
+    X(lodger_keys_of_lender, "rule 14: a region in another's memory is opened by its own layout")  \
     X(landed_away_trusted, "rule 11: what a target finds landed waits for its source's answer")    \
     X(revoked_ignored, "rule 11: what is copied from pages taken back does not count")             \
     X(words_of_another, "rule 11: an engine's revocation words are its own")                       \

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Many simulated worlds: none may break a rule, and every kind of fault must strike while bytes are on
-# their way. KVRAIL_SCALE (percent) runs fewer worlds, KVRAIL_CAMPAIGN=1 many more; a sanitizer's build
-# runs 500, whatever the scale.
+# Many simulated worlds: none may break a rule, every kind of fault must strike while bytes are on their
+# way, and engines must have regions in the memory of others. KVRAIL_SCALE (percent) runs fewer worlds,
+# KVRAIL_CAMPAIGN=1 many more; a sanitizer's build runs 500, whatever the scale.
 set -eu
 
 seeds=10000
@@ -25,6 +25,10 @@ counts() { echo "$json" | sed -n "s/.*\"$1\":{\([^}]*\)}.*/\1/p" | tr -d '"' | t
 
 if [ "$(number transfers)" -lt $((4 * seeds)) ]; then
     echo "fewer than 4 transfers a seed"
+    exit 1
+fi
+if [ "$(number lodgers)" -lt "$seeds" ]; then
+    echo "fewer than one region a seed lies in the memory of another"
     exit 1
 fi
 # In few seeds the rarest fault may miss the bar by chance.

@@ -42,7 +42,9 @@ if [ "$fault" = down ] && ! rail_connects "$failing" 5 >"$work/fresh.log" 2>&1; 
     exit 0
 fi
 await_rail "$last" epoch 1
-carried=$(of_rail "$failing" writes)
+# A slow scheduler's answer may be late, and then it is empty.
+has_carried() { carried=$(of_rail "$failing" writes) && [ -n "$carried" ]; }
+wait_for 15 has_carried || fail "the scheduler says nothing of the writes of rail $failing"
 # Agents report once a second.
 carries_again() {
     replay_trace 10 || fail "after the rail had come back, a replay ended in $?"

@@ -64,7 +64,8 @@ static const struct kvr_command command = {
         "reorder, delay and lose, engines and agents that die. Every byte, every page and every\n"
         "notice is checked. A failing world prints its seed and its history, and ends with 1.\n"
         "In the JSON, mid_transfer counts the seeds in which a fault struck while at least one\n"
-        "transfer had some, but not all, of its chunks.",
+        "transfer had some, but not all, of its chunks; lodgers counts regions that were added in\n"
+        "the memory of another (memory_of), which a quarter of the worlds have.",
     KVR_OPTION_ROWS(options),
     .footer = "Faults:\n" SIM_FAULT_LIST(
         FAULT_HELP) "\n"
@@ -162,9 +163,9 @@ static void print_faults(const char *name, const uint64_t counts[SIM_FAULT_COUNT
 static void print_json(const struct sim_totals *totals, double seconds, const uint64_t *failed_seed)
 {
     printf("{\"seeds\":%" PRIu64 ",\"seeds_per_s\":%.1f,\"transfers\":%" PRIu64 ",\"done\":%" PRIu64
-           ",\"chunks\":%" PRIu64,
+           ",\"chunks\":%" PRIu64 ",\"lodgers\":%" PRIu64,
            totals->seeds, seconds > 0 ? (double)totals->seeds / seconds : 0, totals->transfers,
-           totals->done, totals->chunks);
+           totals->done, totals->chunks, totals->lodgers);
     print_faults("injected", totals->injected);
     print_faults("mid_transfer", totals->mid);
     if (failed_seed != NULL)

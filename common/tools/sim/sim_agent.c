@@ -1,5 +1,6 @@
 /* An agent's process: its group, its ports, its steps, its death and restart. */
 #include "tools/sim/sim_keys.h"
+#include "tools/sim/sim_region.h"
 #include "tools/sim/sim_world.h"
 
 #include <assert.h>
@@ -96,15 +97,7 @@ static struct sim_engine *engine_at(struct sim_agent *agent, uint32_t index)
 
 static void port_region_done(void *self, struct kvr_region *region, uint32_t number)
 {
-    struct sim_agent *agent = self;
-    struct sim_world *world = agent->world;
-
-    (void)number;
-    for (uint32_t i = 0; i < world->engine_count; i++)
-        for (uint32_t r = 0; r < world->engines[i].region_lives; r++)
-            if (world->engines[i].regions[r] == region)
-                world->engines[i].regions[r] = NULL;
-    sim_region_release(agent, region);
+    sim_region_done(self, region, number);
 }
 
 /* A helper does it after a while; what is gone by then is left out. */

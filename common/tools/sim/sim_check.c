@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/sim/sim_page.h"
 #include "tools/sim/sim_world.h"
 
 /* ---- whenever a card touches memory -------------------------------------------------------- */

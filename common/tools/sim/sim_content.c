@@ -3,6 +3,7 @@
  */
 #include <assert.h>
 
+#include "tools/sim/sim_page.h"
 #include "tools/sim/sim_world.h"
 
 static uint64_t word_of(uint64_t key, uint32_t layer, uint32_t part, uint64_t token, uint32_t word)

@@ -25,9 +25,9 @@ static void engine_restart_run(struct sim_world *world, const struct sim_event *
                 sim_publish_again(&world->requests[r], engine);
 }
 
-void sim_engine_death(struct sim_world *world)
+static void engine_kill(struct sim_engine *engine)
 {
-    struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
+    struct sim_world *world = engine->world;
 
     if (!engine->alive || !engine->attached || sim_agent_stopped(engine->agent))
         return;
@@ -38,6 +38,23 @@ void sim_engine_death(struct sim_world *world)
         return;
     world->busy++;
     sim_at(world, world->now + 1 + sim_soon(world), engine_restart_run, NULL, engine->number, 0);
+}
+
+void sim_engine_death(struct sim_world *world)
+{
+    engine_kill(&world->engines[kvr_rng_below(&world->rng, world->engine_count)]);
+}
+
+static void engine_death_run(struct sim_world *world, const struct sim_event *event)
+{
+    if (!world->ending)
+        engine_kill(event->object);
+}
+
+void sim_engine_death_soon(struct sim_engine *engine)
+{
+    sim_at(engine->world, engine->world->now + sim_soon(engine->world), engine_death_run, engine, 0,
+           0);
 }
 
 static void agent_restart_run(struct sim_world *world, const struct sim_event *event)

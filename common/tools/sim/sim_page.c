@@ -1,8 +1,7 @@
-/* Pages of an engine: where their bytes lie in its memory, and which request has which of them. */
+#include "tools/sim/sim_page.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "tools/sim/sim_world.h"
 
 #define STATE_TOKENS 8 /* a state is as large as so many tokens */
 
@@ -44,38 +43,47 @@ void sim_page_token(const struct sim_engine *engine, uint32_t layer, uint32_t of
     *ret_word = (engine->share.head_first * head_bytes + offset) / 8;
 }
 
-/* The place of an address inside a page; false in a gap or outside of this engine's memory. */
+/* In this region; false: in a gap of it, or outside. */
+static bool place_in(const struct sim_engine *engine, uint32_t region, const uint8_t *address,
+                     struct sim_place *ret_place)
+{
+    const struct kvr_region_layout *layout = &engine->layouts[region];
+    uint64_t offset = (uint64_t)(address - engine->memory[region]);
+    uint32_t id;
+
+    if (address < engine->memory[region] || offset >= layout->bytes || offset < layout->base)
+        return false;
+    offset -= layout->base;
+    if (layout->page_stride >= layout->layer_stride) {
+        id = (uint32_t)(offset / layout->page_stride);
+        offset %= layout->page_stride;
+        ret_place->layer = (uint32_t)(offset / layout->layer_stride);
+        offset %= layout->layer_stride;
+        ret_place->part = (uint32_t)(offset / layout->part_stride);
+        offset %= layout->part_stride;
+    } else {
+        ret_place->layer = (uint32_t)(offset / layout->layer_stride);
+        offset %= layout->layer_stride;
+        ret_place->part = (uint32_t)(offset / layout->part_stride);
+        offset %= layout->part_stride;
+        id = (uint32_t)(offset / layout->page_stride);
+        offset %= layout->page_stride;
+    }
+    ret_place->page = engine->pooled ? id / 2 : id;
+    ret_place->layer += layout->layer_first;
+    ret_place->offset = (uint32_t)offset;
+    return offset < sim_page_bytes(engine, layout->layer_first) && id < layout->page_count &&
+           id == sim_page_id(engine, layout->group, ret_place->page) &&
+           ret_place->layer < layout->layer_first + layout->layer_count;
+}
+
+/* No two regions have pages in the same bytes. */
 bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
                       struct sim_place *ret_place)
 {
-    for (uint32_t r = 0; r < engine->region_count; r++) {
-        const struct kvr_region_layout *layout = &engine->layouts[r];
-        uint64_t offset = (uint64_t)(address - engine->memory[r]);
-
-        if (address < engine->memory[r] || offset >= layout->bytes || offset < layout->base)
-            continue;
-        offset -= layout->base;
-        if (layout->page_stride >= layout->layer_stride) {
-            ret_place->page = (uint32_t)(offset / layout->page_stride);
-            offset %= layout->page_stride;
-            ret_place->layer = (uint32_t)(offset / layout->layer_stride);
-            offset %= layout->layer_stride;
-            ret_place->part = (uint32_t)(offset / layout->part_stride);
-            offset %= layout->part_stride;
-        } else {
-            ret_place->layer = (uint32_t)(offset / layout->layer_stride);
-            offset %= layout->layer_stride;
-            ret_place->part = (uint32_t)(offset / layout->part_stride);
-            offset %= layout->part_stride;
-            ret_place->page = (uint32_t)(offset / layout->page_stride);
-            offset %= layout->page_stride;
-        }
-        ret_place->layer += layout->layer_first;
-        ret_place->offset = (uint32_t)offset;
-        return offset < sim_page_bytes(engine, layout->layer_first) &&
-               ret_place->page < layout->page_count &&
-               ret_place->layer < layout->layer_first + layout->layer_count;
-    }
+    for (uint32_t r = 0; r < engine->region_count; r++)
+        if (place_in(engine, r, address, ret_place))
+            return true;
     return false;
 }
 
@@ -88,7 +96,8 @@ uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_pl
             place->layer < layout->layer_first + layout->layer_count)
             return engine->memory[r] + layout->base +
                    (place->layer - layout->layer_first) * layout->layer_stride +
-                   place->part * layout->part_stride + place->page * layout->page_stride +
+                   place->part * layout->part_stride +
+                   sim_page_id(engine, layout->group, place->page) * layout->page_stride +
                    place->offset;
     }
     abort();
@@ -168,7 +177,6 @@ static uint32_t page_take(struct sim_engine *engine, bool next)
     return UINT32_MAX;
 }
 
-/* Lends `count` pages in logical order; false when there are not enough. */
 bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
                       uint32_t count)
 {
@@ -186,6 +194,43 @@ bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t
         user->pages[i] = page;
     }
     user->page_count = count;
+    return true;
+}
+
+/* It asks for what it does not have: the agent must refuse, and no card touch it. */
+static void pages_spoil(struct sim_user *user, struct kvr_request *request)
+{
+    static uint32_t wrong[SIM_PAGES];
+    struct sim_world *world = user->engine->world;
+    uint32_t count = request->pages.id_count;
+
+    memcpy(wrong, request->pages.ids, count * sizeof(wrong[0]));
+    wrong[kvr_rng_below(&world->rng, count)] =
+        sim_page_id(user->engine, request->pages.group, user->engine->page_count) +
+        (uint32_t)kvr_rng_below(&world->rng, 4);
+    request->pages.ids = wrong;
+    sim_injected(world, SIM_WRONG_PAGE);
+    sim_disturb_all(world);
+}
+
+bool sim_pages_tell(struct sim_user *user, kvr_request_kind kind, uint32_t group, uint32_t page_end)
+{
+    struct sim_world *world = user->engine->world;
+    struct kvr_request request = {.kind = kind, .handle = user->handle};
+    uint32_t *told = &user->pages_told[group], ids[SIM_PAGES];
+
+    for (uint32_t i = *told; i < page_end; i++)
+        ids[i] = sim_page_id(user->engine, group, user->pages[i]);
+    request.pages.group = group;
+    request.pages.page_first = *told;
+    request.pages.ids = ids + *told;
+    request.pages.id_count = page_end - *told;
+    if (page_end <= *told)
+        return false;
+    *told = page_end;
+    if (sim_has(world, SIM_WRONG_PAGE) && kvr_rng_percent(&world->rng, 5))
+        pages_spoil(user, &request);
+    sim_ask(user->engine, &request);
     return true;
 }
 

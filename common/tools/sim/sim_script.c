@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "tools/sim/sim_page.h"
 #include "tools/sim/sim_world.h"
 
 #define PAGE_TRIES 40
@@ -22,42 +23,6 @@ void sim_ask(struct sim_engine *engine, const struct kvr_request *request)
 static bool gone(const struct sim_user *user)
 {
     return user->ended || !user->engine->alive || !user->engine->attached;
-}
-
-/* It asks for what it does not have: the agent must refuse, and no card touch it. */
-static void pages_spoil(struct sim_user *user, struct kvr_request *request)
-{
-    static uint32_t wrong[SIM_PAGES];
-    struct sim_world *world = user->engine->world;
-    uint32_t count = request->pages.id_count;
-
-    memcpy(wrong, request->pages.ids, count * sizeof(wrong[0]));
-    wrong[kvr_rng_below(&world->rng, count)] =
-        user->engine->page_count + (uint32_t)kvr_rng_below(&world->rng, 4);
-    request->pages.ids = wrong;
-    sim_injected(world, SIM_WRONG_PAGE);
-    sim_disturb_all(world);
-}
-
-/* False: there was nothing to tell. */
-static bool tell_pages(struct sim_user *user, kvr_request_kind kind, uint32_t group,
-                       uint32_t page_end)
-{
-    struct sim_world *world = user->engine->world;
-    struct kvr_request request = {.kind = kind, .handle = user->handle};
-    uint32_t *told = &user->pages_told[group];
-
-    request.pages.group = group;
-    request.pages.page_first = *told;
-    request.pages.ids = user->pages + *told;
-    request.pages.id_count = page_end - *told;
-    if (page_end <= *told)
-        return false;
-    *told = page_end;
-    if (sim_has(world, SIM_WRONG_PAGE) && kvr_rng_percent(&world->rng, 5))
-        pages_spoil(user, &request);
-    sim_ask(user->engine, &request);
-    return true;
 }
 
 /* ---- computing ----------------------------------------------------------------------------- */
@@ -176,8 +141,8 @@ static void segment_step(struct sim_publish *publish, uint32_t number, uint32_t 
         watch_ask(publish, number);
     for (uint32_t group = 0; step == 0 && group < SIM_KV_GROUPS; group++)
         if (!gone(&publish->user) && sim_engine_has_group(publish->user.engine, group, 0) &&
-            tell_pages(&publish->user, KVR_REQ_SOURCE_PAGES, group,
-                       segment_pages(publish, number, group)))
+            sim_pages_tell(&publish->user, KVR_REQ_SOURCE_PAGES, group,
+                           segment_pages(publish, number, group)))
             publish->lease_end = publish->request->world->now + publish->lease_ns;
 }
 
@@ -410,7 +375,7 @@ static bool fetch_pages_ask(struct sim_fetch *fetch, bool rest)
             continue;
         if (!rest && kvr_rng_percent(rng, 40))
             more = (uint32_t)kvr_rng_between(rng, 1, left);
-        (void)tell_pages(user, KVR_REQ_TARGET_PAGES, group, user->pages_told[group] + more);
+        (void)sim_pages_tell(user, KVR_REQ_TARGET_PAGES, group, user->pages_told[group] + more);
         all = all && more == left;
     }
     return all;

@@ -52,6 +52,27 @@ static uint32_t tenant_of(const struct sim_agent *agent, const struct push_job *
     return KVR_TENANT_NONE;
 }
 
+/* A debt outlives the transfer that made it, and the ledger: so of every transfer. */
+static void chunks_see(struct sim_group *group)
+{
+    const struct push *push = group->push;
+    struct sim_share *share = &group->share;
+    uint32_t left = push->open_count;
+
+    for (uint32_t i = 0; left > 0 && i < KVR_TRANSFERS_MAX; i++) {
+        const struct push_job *job = push->jobs[i];
+
+        if (job == NULL)
+            continue;
+        left--;
+        for (const struct push_segment *at = job->first; at != NULL; at = at->next) {
+            uint64_t mean = at->plan->bytes / at->plan->chunk_count + 1;
+
+            share->chunk_bytes = mean > share->chunk_bytes ? mean : share->chunk_bytes;
+        }
+    }
+}
+
 /* What it has posted, and whether more is ready. */
 static void job_see(const struct push_job *job, struct sim_share_job *seen,
                     struct sim_share_view *view)
@@ -60,11 +81,8 @@ static void job_see(const struct push_job *job, struct sim_share_job *seen,
     bool more = false;
 
     for (const struct push_segment *at = job->first; at != NULL; at = at->next) {
-        uint64_t mean = at->plan->bytes / at->plan->chunk_count + 1;
-
         seen->bytes += at->plan->bytes * at->chunk_next / at->plan->chunk_count;
         seen->chunks += at->chunk_next;
-        view->chunk_bytes = mean > view->chunk_bytes ? mean : view->chunk_bytes;
         more = more || ready_of(at) > at->chunk_next;
     }
     if (job->retransmit_first != NULL || job->told.no_rail || (more && !plain) ||
@@ -139,8 +157,6 @@ static bool add(struct sim_share *share, const struct sim_share_view *now)
         sum->bytes += job->bytes - (old != NULL ? old->bytes : 0);
         sum->chunks += job->chunks - (old != NULL ? old->chunks : 0);
     }
-    if (now->chunk_bytes > share->chunk_bytes)
-        share->chunk_bytes = now->chunk_bytes;
     return true;
 }
 
@@ -177,6 +193,7 @@ void sim_share_open(struct sim_group *group, uint32_t window_writes)
 
 void sim_share_before(struct sim_group *group)
 {
+    chunks_see(group);
     see(group, &group->share.before);
 }
 
@@ -192,5 +209,4 @@ void sim_share_after(struct sim_group *group)
         }
     }
     memset(group->share.sums, 0, sizeof(group->share.sums));
-    group->share.chunk_bytes = 0;
 }

@@ -16,8 +16,7 @@ struct sim_share_view {
     uint32_t working; /* tenants with more, a bit each */
     uint32_t peer;    /* of all of it */
     uint64_t rails;
-    uint64_t chunk_bytes; /* the largest mean of a segment's chunks */
-    uint64_t refused;     /* posts, by rails */
+    uint64_t refused; /* posts, by rails */
     uint32_t job_count;
     struct sim_share_job {
         uint64_t transfer, bytes, chunks, repeated;
@@ -26,7 +25,8 @@ struct sim_share_view {
 };
 
 struct sim_share {
-    uint64_t round_bytes, batch_writes, chunk_bytes;
+    uint64_t round_bytes, batch_writes;
+    uint64_t chunk_bytes; /* the largest mean of a segment's chunks, of all so far */
     struct sim_share_sum {
         uint64_t bytes, chunks;
     } sums[SIM_TENANTS];

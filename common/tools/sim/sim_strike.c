@@ -2,6 +2,7 @@
 #include "decode-agent/transfer.h"
 #include "prefill-agent/publish.h"
 #include "prefill-agent/source_transfer.h"
+#include "tools/sim/sim_region.h"
 #include "tools/sim/sim_world.h"
 
 #define STRIKE_WAITS 10
@@ -92,6 +93,8 @@ static void region_change(struct sim_world *world)
     sim_injected(world, SIM_REGION_CHANGE);
     sim_disturb_all(world);
     sim_engine_region_change(engine);
+    if (world->lodgers && sim_has(world, SIM_ENGINE_DEATH) && kvr_rng_percent(&world->rng, 40))
+        sim_engine_death_soon(engine); /* while some of its regions are gone, others not */
 }
 
 /* ---- revocation words ----------------------------------------------------------------------- */

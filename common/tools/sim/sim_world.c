@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "tools/sim/sim_lodger.h"
+#include "tools/sim/sim_region.h"
 #include "tools/sim/sim_scheduler.h"
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -178,6 +180,7 @@ static void world_begin(struct sim_world *world)
     world->narrow = world->seed % 17 == 7;
     if (world->narrow)
         world->compute_ns = means[0];
+    world->lodgers = sim_lodgers_in(world->seed);
     geometry_choose(world);
     sim_fault_begin(world);
     world->many_groups = kvr_rng_percent(rng, sim_has(world, SIM_GROUP_LOST) ? 90 : 30);
@@ -298,7 +301,8 @@ static void world_end(struct sim_world *world)
             engine->tasks_first = next;
         }
         for (uint32_t r = 0; r < engine->region_count; r++)
-            free(engine->memory[r]);
+            if (engine->lenders[r] == r)
+                free(engine->memory[r]);
         free(engine->page);
     }
 }

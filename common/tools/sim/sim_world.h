@@ -11,7 +11,9 @@
  *   sim_peer.c     the real sessions over them: dialed, redialed, ended
  *   sim_accept.c   incoming connections: resumed, begun, refused
  *   sim_stage.c    devices, where cards do not reach an engine's pages
- *   sim_engine.c   an engine: its memory and regions, its notices
+ *   sim_engine.c   an engine: its notices, its death
+ *   sim_region.c   its regions: their memory and layouts, dropped and added
+ *   sim_lodger.c   regions that lie in the memory of another
  *   sim_rank.c     how engines are divided into ranks, and which of them give to which
  *   sim_page.c     where its pages lie, and which request has which
  *   sim_reporter.c  what agents report, numbered, kept and sent again
@@ -212,6 +214,8 @@ struct sim_engine {
     uint32_t region_count, page_count;
     struct kvr_region_layout layouts[SIM_REGIONS];
     uint8_t *memory[SIM_REGIONS];
+    uint32_t lenders[SIM_REGIONS]; /* the region that brought its memory, most often itself */
+    bool pooled; /* both KV groups may have one memory, with page ids that differ: sim_lodger.h */
     struct sim_owner owners[SIM_PAGES];
     struct kvr_region *regions[SIM_REGION_LIVES]; /* as the agent has them; NULL: done with */
     uint64_t region_serials[SIM_REGION_LIVES];    /* never given twice, as addresses are */
@@ -312,6 +316,7 @@ struct sim_request {
 
 struct sim_totals {
     uint64_t seeds, transfers, done, chunks;
+    uint64_t lodgers; /* regions that were added in the memory of another */
     uint64_t injected[SIM_FAULT_COUNT];
     uint64_t mid[SIM_FAULT_COUNT]; /* seeds where it struck in mid transfer */
 };
@@ -376,6 +381,7 @@ struct sim_world {
     kvr_ns apart_until; /* before that no agent can dial */
     uint32_t sessions_lost, unproven_count;
     uint64_t unproven[SIM_UNPROVEN]; /* transfers with a WANT without a proof, or foreign */
+    bool lodgers;                    /* of most engines regions lie in the memory of another */
     uint32_t late_promille;          /* of the control channel's packets */
     struct sim_reporter *reporters;
     kvr_ns scheduler_back_at;
@@ -479,31 +485,13 @@ struct sim_engine *sim_engine_new(struct sim_world *world, struct sim_agent *age
 void sim_engine_attach(struct sim_engine *engine);
 void sim_engine_detach(struct sim_engine *engine); /* it is gone, as its agent sees it */
 void sim_engine_die(struct sim_engine *engine);
-/* Those that its agent held to its end. */
-void sim_engine_regions_release(struct sim_engine *engine);
-/* Drops a region that is there, and adds it under another number after a while. */
-void sim_engine_region_change(struct sim_engine *engine);
 void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *notice); /* a port */
 void sim_engine_note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
                      uint64_t b, const char *detail);
 void sim_engine_agent_lost(struct sim_engine *engine);
 /* It has layers of this KV group, besides those that are missing. */
 bool sim_engine_has_group(const struct sim_engine *engine, uint32_t group, uint32_t layers_missing);
-bool sim_engine_pages(struct sim_engine *engine, struct sim_user *user, uint32_t owner,
-                      uint32_t count);
 void sim_user_end(struct sim_user *user); /* its pages are the engine's again */
-bool sim_engine_place(const struct sim_engine *engine, const uint8_t *address,
-                      struct sim_place *ret_place);
-uint8_t *sim_engine_address(const struct sim_engine *engine, const struct sim_place *place);
-/* The layers of the second KV group may be states, with one page a request. */
-bool sim_is_state(const struct sim_world *world, uint32_t layer);
-uint32_t sim_part_count(const struct sim_world *world, uint32_t layer);
-uint32_t sim_head_bytes(const struct sim_world *world, uint32_t layer);
-uint32_t sim_page_bytes(const struct sim_engine *engine, uint32_t layer); /* of one part */
-/* Of a page of it: which token of the page and which word of that token's bytes, all heads of the
- * model counted, lies at this offset. A state counts as one token. */
-void sim_page_token(const struct sim_engine *engine, uint32_t layer, uint32_t offset,
-                    uint32_t *ret_token, uint32_t *ret_word);
 /* Users are numbered: publishes even, fetches odd. */
 struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
                              struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
@@ -587,6 +575,7 @@ struct sim_agent *sim_agent_choose(struct sim_world *world); /* any */
 bool sim_agent_stopped(const struct sim_agent *agent);
 kvr_ns sim_short_or_long(struct sim_world *world, kvr_ns most);
 void sim_engine_death(struct sim_world *world);
+void sim_engine_death_soon(struct sim_engine *engine);
 void sim_agent_death(struct sim_world *world);
 void sim_drain(struct sim_world *world);
 void sim_agent_stop_awhile(struct sim_world *world);
