@@ -4,7 +4,8 @@
  * The ledger of a group counts while both tenants surely have the same room. In each step, from its
  * beginning to its end, both have chunks ready that were not posted. All are for the same rails of
  * one target, from pages that the cards read into pages of the target, and no rail refuses a post
- * or is missed. The ledger counts the posts of jobs, by their segments. The engines' words say what
+ * or is missed. All chunks are as large: a large one waits for a fast pair where a small one leaves
+ * over a slow pair, on loan. The ledger counts the posts of jobs, by their segments. The engines' words say what
  * is ready. Neither knows of turns. */
 #include "tools/sim/sim_share.h"
 
@@ -83,7 +84,12 @@ static void job_see(const struct push_job *job, struct sim_share_job *seen,
     for (const struct push_segment *at = job->first; at != NULL; at = at->next) {
         seen->bytes += at->plan->bytes * at->chunk_next / at->plan->chunk_count;
         seen->chunks += at->chunk_next;
-        more = more || ready_of(at) > at->chunk_next;
+        if (ready_of(at) <= at->chunk_next)
+            continue;
+        more = true;
+        if (view->mean != 0 && view->mean != at->plan->bytes / at->plan->chunk_count)
+            view->unclear = true;
+        view->mean = at->plan->bytes / at->plan->chunk_count;
     }
     if (job->retransmit_first != NULL || job->told.no_rail || (more && !plain) ||
         (more && view->working != 0 &&

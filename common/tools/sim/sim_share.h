@@ -16,6 +16,7 @@ struct sim_share_view {
     uint32_t working; /* tenants with more, a bit each */
     uint32_t peer;    /* of all of it */
     uint64_t rails;
+    uint64_t mean;    /* bytes of a chunk of it */
     uint64_t refused; /* posts, by rails */
     uint32_t job_count;
     struct sim_share_job {
