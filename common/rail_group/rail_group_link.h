@@ -63,7 +63,7 @@ struct group_link {
 #define GROUP_LINKS_MAX (2 * KVR_RAILS_MAX)
 
 /* It failed, and no write has come through since. A user's write that hangs costs its transfer the
- * silence bound; a warm-up that hangs costs nobody anything. So that goes first. */
+ * silence bound; a warm-up that hangs holds no transfer up. So that goes first. */
 static inline bool group_link_on_trial(const struct group_link *link)
 {
     return link->doubted && link->warmth == LINK_COLD && !link->uncopied;

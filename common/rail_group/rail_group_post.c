@@ -209,8 +209,7 @@ static bool in_batch(const struct group_peer *peer, const struct kvr_group_post 
     const struct group_link *link = peer->batch_link;
 
     return link != NULL && link->state == LINK_USABLE && !link->unknown &&
-           !group_link_on_trial(link) &&
-           link->rail->writes < link->rail->writes_max &&
+           !group_link_on_trial(link) && link->rail->writes < link->rail->writes_max &&
            link->rail->bytes < link->rail->bytes_max && group_link_reaches(link, post) &&
            group_link_may(peer, link, post);
 }

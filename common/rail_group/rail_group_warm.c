@@ -1,11 +1,11 @@
 /* Warm-up (rule 5): the first write of a pair goes into the peer's scratch page.
  *
  * A peer is warm when every usable pair has carried a write. A pair that has failed, and has
- * carried nothing since, does not count: the other pairs do not wait for it. It is on trial: as long
- * as another pair works it gets a warm-up when a user's write could leave over it, and carries such
- * writes only after that. Each failure costs the rail its endpoint, and with it the writes to other
- * peers. Where no pair works, warm-ups are repeated at growing distances too, so that a peer becomes
- * warm after its network was repaired. */
+ * carried nothing since, does not count: the other pairs do not wait for it. It is on trial: as
+ * long as another pair works it gets a warm-up when a user's write could leave over it, and carries
+ * such writes only after that. Each failure costs the rail its endpoint, and with it the writes to
+ * other peers. Where no pair works, warm-ups are repeated at growing distances too, so that a peer
+ * becomes warm after its network was repaired. */
 #include <string.h>
 
 #include "base/memfd.h"
@@ -154,8 +154,7 @@ static void warm_up(struct kvr_group *group, struct group_link *link)
 /* When the link may be tried: now, or a time to come. */
 static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link *link)
 {
-    kvr_ns rewarm_at =
-        link->doubted && !link->wanted ? group->peers[link->peer].rewarm_at : 0;
+    kvr_ns rewarm_at = link->doubted && !link->wanted ? group->peers[link->peer].rewarm_at : 0;
 
     if (group->now < rewarm_at)
         return rewarm_at;

@@ -523,9 +523,10 @@ static void without_a_rail_it_fails_soon(void **state)
     assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
     tick(1);
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
-    assert_string_equal(machine_sent(KVR_MSG_FAIL)->reason.detail,
-                        "every pair of rails between the two agents is broken; the last, our rail 1 "
-                        "to its rail 2: nothing comes through, and no error either");
+    assert_string_equal(
+        machine_sent(KVR_MSG_FAIL)->reason.detail,
+        "every pair of rails between the two agents is broken; the last, our rail 1 "
+        "to its rail 2: nothing comes through, and no error either");
 }
 
 /* Pages have come through before: the network may have broken for a moment. */

@@ -5,8 +5,8 @@
  * beginning to its end, both have chunks ready that were not posted. All are for the same rails of
  * one target, from pages that the cards read into pages of the target, and no rail refuses a post
  * or is missed. All chunks are as large: a large one waits for a fast pair where a small one leaves
- * over a slow pair, on loan. The ledger counts the posts of jobs, by their segments. The engines' words say what
- * is ready. Neither knows of turns. */
+ * over a slow pair, on loan. The ledger counts the posts of jobs, by their segments. The engines'
+ * words say what is ready. Neither knows of turns. */
 #include "tools/sim/sim_share.h"
 
 #include <inttypes.h>
