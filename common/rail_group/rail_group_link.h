@@ -41,10 +41,10 @@ struct group_link {
     bool inserted;  /* handle is valid on the rail's present endpoint */
     bool unknown;   /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
     bool proven;    /* a write has come through to this address, from whichever endpoint of ours */
-    bool doubted;   /* it failed: until a write settles well, one at a time is risked on it. Where it
-                       can be warmed up, that is the warm-up */
-    bool wanted;    /* a user's write waits for that */
-    bool uncopied;  /* its warm-up has arrived, and the target's device did not copy it */
+    bool doubted;  /* it failed: until a write settles well, one at a time is risked on it. Where it
+                      can be warmed up, that is the warm-up */
+    bool wanted;   /* a user's write waits for that */
+    bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
     enum link_warmth warmth;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
