@@ -78,7 +78,9 @@ static void failed(struct kvr_group *group, struct group_flight *flight, kvr_sta
     settle(group, flight, KVR_RAIL_FAILED);
 }
 
-/* An error that names no write of ours: a peer's write may be lost here. */
+/* An error that names no write of ours: a peer's write may be lost here. Reported once an epoch,
+ * and once more where a peer's writes broke off before the endpoint was lost: only that cannot
+ * wait. */
 static void rail_error(struct kvr_group *group, uint32_t rail_index, kvr_status status)
 {
     struct group_rail *rail = &group->rails[rail_index];
@@ -88,9 +90,10 @@ static void rail_error(struct kvr_group *group, uint32_t rail_index, kvr_status 
     };
 
     group_count(&rail->counters.failures, 1);
-    if (rail->error_told)
+    if (rail->error_told != KVR_OK &&
+        (rail->error_told != KVR_PEER_LOST || status == KVR_PEER_LOST))
         return;
-    rail->error_told = true;
+    rail->error_told = status;
     kvr_group_tell(group, &message);
 }
 

@@ -32,7 +32,7 @@ enum kvr_group_kind {
                                 ours does not know it */
     KVR_GROUP_RECYCLED, /* recycled. Messages about pairs that break with the successor follow it */
     KVR_GROUP_PAIR_BROKEN, /* pair_broken */
-    KVR_GROUP_RAIL_ERROR,  /* rail_error: once an epoch */
+    KVR_GROUP_RAIL_ERROR,  /* rail_error: once an epoch, and once more if it is worse */
     KVR_GROUP_RESUMED,     /* resumed: this process was stopped for longer than absence_ns.
                            Nothing is posted to a peer before CONFIRMED */
     KVR_GROUP_PEER_WARM,   /* peer_warm: once, when every pair with the peer has carried a write
@@ -134,8 +134,9 @@ struct kvr_group_pair_broken {
 struct kvr_group_rail_error {
     uint32_t rail; /* ours */
     uint32_t epoch;
-    kvr_status status; /* of an entry of its queue that names no write of ours; KVR_FULL: the rail
-                          has worn out, or writes that go nowhere hold its window */
+    kvr_status status; /* of an entry of its queue that names no write of ours: KVR_PEER_LOST, a
+                          peer's has broken off; else the endpoint is of no more use. KVR_FULL: the
+                          rail has worn out, or writes that go nowhere hold its window */
 };
 
 struct kvr_group_peer_warm {

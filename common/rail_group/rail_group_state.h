@@ -45,8 +45,8 @@ struct group_rail {
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
     struct group_pace pace;
-    bool unrung;     /* the last accepted write had `more` set: its doorbell has not rung */
-    bool error_told; /* in this epoch */
+    bool unrung;           /* the last accepted write had `more` set: its doorbell has not rung */
+    kvr_status error_told; /* in this epoch. KVR_OK: none */
     struct group_counters counters;
 };
 
