@@ -42,10 +42,12 @@ struct group_link {
     bool unknown;   /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
     bool proven;    /* a write has come through to this address, from whichever endpoint of ours */
     bool doubted;   /* it failed: until a write settles well, one at a time is risked on it */
+    kvr_status why; /* it failed last */
     enum link_warmth warmth;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
+    uint64_t carried; /* bytes that came through, from whichever address of the pair */
     struct group_pace pace;
     kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
     uint32_t again_count;   /* in a row */
