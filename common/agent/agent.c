@@ -68,6 +68,7 @@ static void on_second(uv_timer_t *timer)
     agent_regions_broken(agent);
     agent_filter_tick(agent, now);
     agent_tls_second(agent);
+    agent_pairs_second(agent, now);
     agent_facts_tell(agent);
     kvr_log_tick();
 }
