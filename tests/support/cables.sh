@@ -92,8 +92,14 @@ rails_of() {
 }
 
 # Both agents, each in its namespace; engines reach them by their sockets.
-# shellcheck disable=SC2046,SC2086 # lists of options
 start_cabled_agents() {
+    start_cabled_prefill
+    start_cabled_decode
+}
+
+# shellcheck disable=SC2046,SC2086 # lists of options
+start_cabled_prefill() {
+    rm -f "$work/prefill.port" "$work/source.sock"
     start prefill ip netns exec "$source_space" "$bin/prefill-agent" --name prefill-0 \
         $(credentials prefill prefill-0) \
         --engine-socket "$work/source.sock" --listen 10.78.9.1:0 --port-file "$work/prefill.port" \
@@ -102,6 +108,11 @@ start_cabled_agents() {
     await prefill "$work/prefill.port"
     await prefill "$work/source.sock"
     source_agent=10.78.9.1:$(cat "$work/prefill.port")
+}
+
+# shellcheck disable=SC2046,SC2086 # lists of options
+start_cabled_decode() {
+    rm -f "$work/target.sock"
     start decode ip netns exec "$target_space" "$bin/decode-agent" --name decode-0 \
         $(credentials decode decode-0) \
         --engine-socket "$work/target.sock" $(rails_of 2) --heartbeat "${heartbeat:-300ms}" --quiet 300ms \

@@ -1,6 +1,7 @@
 /* The contract of fabric.h in virtual time. Moments and what happens in them: fabric_sim_moment.c.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,6 +157,8 @@ static kvr_status rail_open(void *self, const struct kvr_rail_options *options,
     memcpy(rail->facts.name, options->name, sizeof(rail->facts.name));
     if (strcmp(options->provider, "local") == 0)
         rail->facts.target_copies = rail->facts.same_host_only = true;
+    else
+        snprintf(rail->facts.network, sizeof(rail->facts.network), "%.47s", options->name);
     rail->facts.needs_senders = rail->facts.needs_senders && !rail->facts.same_host_only;
     rail->facts.moves_pages = rail->facts.moves_pages && rail->facts.target_copies;
     rail->facts.grant_keys = rail->facts.grant_keys && !rail->facts.target_copies;
@@ -424,6 +427,12 @@ static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_wr
                              : sim_chance(net, net->options.lost_chance);
     endpoint->outstanding++;
     net->counts.writes++;
+    if (sim_apart(endpoint->rail, made->target->rail)) {
+        net->counts.across++;
+        if (net->options.hooks.across != NULL)
+            net->options.hooks.across(net->options.hooks.self, endpoint->rail->host->cookie,
+                                      made->target->rail->host->cookie);
+    }
     /* A warm-up write does no harm: its page belongs to no request. */
     if (net->options.hooks.posted != NULL && write->immediate != KVR_WARM_UP_IMMEDIATE)
         net->options.hooks.posted(net->options.hooks.self, endpoint->rail->host->cookie,

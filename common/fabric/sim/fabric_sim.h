@@ -11,9 +11,10 @@
  *
  * so writes overtake each other, and a completion says nothing about the target. Endpoints that are
  * stopped neither read nor land; writes on their way to one are lost although they may have
- * completed. Writes may fail, be lost after they completed, or arrive twice, at the rates given.
- * Both entries of a write that arrives twice come in a row: a second entry that comes when the slot
- * names another transfer could not be recognised.
+ * completed. A rail that is opened with a name is in the network of that name; rails of two
+ * networks do not reach each other. Writes may fail, be lost after they completed, or arrive twice,
+ * at the rates given. Both entries of a write that arrives twice come in a row: a second entry that
+ * comes when the slot names another transfer could not be recognised.
  *
  * The hooks report every read and every landing before it happens, so that a simulated world can
  * check which memory it touches. One thread; the same seed and the same calls give the same
@@ -50,6 +51,8 @@ struct kvr_sim_hooks {
     void *self;
     /* A write was accepted; both are as given to kvr_sim_host_open. May be NULL. */
     void (*posted)(void *self, void *host, void *target_host);
+    /* Before that, also for a warm-up: it goes from one network to another. May be NULL. */
+    void (*across)(void *self, void *host, void *target_host);
     /* until: when a write that is late comes; else now. May be NULL. */
     void (*fault)(void *self, kvr_sim_fault fault, kvr_ns until);
     void (*read)(void *self, const struct kvr_sim_access *access);
@@ -81,7 +84,7 @@ struct kvr_sim_options {
 };
 
 struct kvr_sim_counts {
-    uint64_t writes, landed, hung, dropped;
+    uint64_t writes, landed, hung, dropped, across;
 };
 
 struct kvr_sim_net *kvr_sim_net_open(const struct kvr_sim_options *options);

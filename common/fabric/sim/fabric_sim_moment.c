@@ -155,7 +155,8 @@ static void no_answer(struct kvr_sim_net *net, uint32_t index)
 
 static bool silent(const struct kvr_sim_net *net, const struct sim_write *write)
 {
-    return net->now < write->endpoint->rail->silent_until ||
+    return sim_apart(write->endpoint->rail, write->target->rail) ||
+           net->now < write->endpoint->rail->silent_until ||
            net->now < write->target->rail->silent_until;
 }
 

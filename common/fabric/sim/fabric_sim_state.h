@@ -2,6 +2,8 @@
 #ifndef KVR_FABRIC_FABRIC_SIM_STATE_H
 #define KVR_FABRIC_FABRIC_SIM_STATE_H
 
+#include <string.h>
+
 #include "fabric/sim/fabric_sim.h"
 
 #define SIM_NONE UINT32_MAX
@@ -102,6 +104,11 @@ struct sim_sender *sim_sender_of(const struct kvr_endpoint *endpoint, uint32_t n
 /* NULL: none with that key is registered there. */
 struct kvr_memory *sim_granted_find(const struct kvr_sim_net *net, const struct kvr_rail *rail,
                                     uint64_t key);
+static inline bool sim_apart(const struct kvr_rail *a, const struct kvr_rail *b)
+{
+    return a->facts.network[0] != '\0' && b->facts.network[0] != '\0' &&
+           strcmp(a->facts.network, b->facts.network) != 0;
+}
 bool sim_chance(struct kvr_sim_net *net, uint32_t of_10000);
 /* An accepted write sets out. */
 void sim_write_begin(struct kvr_sim_net *net, uint32_t index);

@@ -284,12 +284,14 @@ static void groups_choose(struct sim_agent *agent)
     groups->first[groups->count] = agent->rail_count;
 }
 
-static void rail_open(struct sim_agent *agent, const char *provider, uint32_t place)
+static void rail_open(struct sim_agent *agent, const char *provider, const char *name,
+                      uint32_t place)
 {
     struct kvr_rail_options options = {0};
     kvr_status status;
 
     snprintf(options.provider, sizeof(options.provider), "%s", provider);
+    snprintf(options.name, sizeof(options.name), "%s", name);
     memmove(&agent->rails[place + 1], &agent->rails[place],
             (agent->rail_count - place) * sizeof(agent->rails[0]));
     status = agent->fabric.ops->rail_open(agent->host, &options, &agent->rails[place], NULL);
@@ -306,7 +308,7 @@ static void copying_rails_open(struct sim_agent *agent)
     for (uint32_t g = 0; g < groups->count; g++) {
         for (uint32_t next = g + 1; next <= groups->count; next++)
             groups->first[next]++;
-        rail_open(agent, "local", groups->first[g + 1] - 1);
+        rail_open(agent, "local", "", groups->first[g + 1] - 1);
         groups->same_host |= UINT64_C(1) << (groups->first[g + 1] - 1);
     }
 }
@@ -328,6 +330,8 @@ static void rails_open(struct sim_agent *agent)
         .grant_keys = agent->world->seed % 7 < 4,
         .moves_pages = agent->staged && kvr_rng_percent(rng, agent->world->neighbours ? 95 : 50),
     };
+    const char *names[SIM_CARDS]; /* of its cards: their planes */
+    uint32_t cards;
 
     agent->limits = (struct kvr_write_limits){
         .pieces_local = facts.write.pieces_local,
@@ -337,8 +341,10 @@ static void rails_open(struct sim_agent *agent)
     agent->host = kvr_sim_host_open(agent->world->net, agent, &facts);
     agent->fabric = kvr_sim_host_fabric(agent->host);
     agent->rail_count = 0;
-    for (uint64_t count = kvr_rng_between(rng, 1, SIM_CARDS); agent->rail_count < count;)
-        rail_open(agent, "sim", agent->rail_count);
+    cards = (uint32_t)kvr_rng_between(rng, 1, SIM_CARDS);
+    sim_planes_choose(agent, cards, names);
+    while (agent->rail_count < cards)
+        rail_open(agent, "sim", names[agent->rail_count], agent->rail_count);
     groups_choose(agent);
     if (facts.moves_pages)
         agent->groups.move_bytes = UINT64_C(1) << kvr_rng_between(rng, 12, 20);

@@ -242,6 +242,7 @@ struct kvr_sim_hooks sim_check_hooks(struct sim_world *world)
 {
     return (struct kvr_sim_hooks){.self = world,
                                   .posted = on_posted,
+                                  .across = sim_planes_across,
                                   .fault = on_fault,
                                   .read = on_read,
                                   .land = on_land,

@@ -70,6 +70,7 @@ bool sim_group_listen(struct sim_group *group)
 
     for (; count < EVENTS_STEP && kvr_group_event(group->group, &message); count++) {
         sim_group_note(group, &message);
+        sim_planes_heard(agent, &message);
         agent->machine.group(agent->machine.self, agent->world->now, &message);
     }
     sim_group_wake(group); /* its ring has room again */
@@ -144,6 +145,7 @@ static void group_open(struct sim_agent *agent, uint32_t number)
         .window_writes = (uint32_t)kvr_rng_below(rng, 20),
         .silence_ns = SIM_SILENCE_NS,
         .absence_ns = SIM_SILENCE_NS / 2,
+        .other_planes = agent->planes.other,
         /* Where the target copies, it may still read what a dead agent wrote from: there the
          * simulator would need that agent's memory. */
         .warm_up =

@@ -234,6 +234,8 @@ void sim_check_world(struct sim_world *world)
     check_rows(world);
     sim_strangers_check(world);
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
-        if (world->agents[i].alive)
+        if (world->agents[i].alive) {
             sim_agent_check_empty(&world->agents[i]);
+            sim_planes_check(&world->agents[i]);
+        }
 }

@@ -19,9 +19,9 @@
  *   sim_script.c   what engines ask, in which order and when
  *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
  *   sim_keys.c     keys of one transfer alone: open when GRANT names them, closed when it ends
- *   sim_share.c    whether tenants share the rails by their weights
- *   sim_order.c    what an operator asks of requests that wait for their targets
- *   sim_content.c  what every byte should be
+ *   sim_planes.c   rails in networks that do not reach each other, and whether writes stay in
+ * theirs sim_share.c    whether tenants share the rails by their weights sim_order.c    what an
+ * operator asks of requests that wait for their targets sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
  *   sim_time.c     how long anything may take
  *   sim_verdict.c  what must hold at the end
@@ -45,6 +45,7 @@
 #include "prefill-agent/outbound.h"
 #include "tools/sim/sim_history.h"
 #include "tools/sim/sim_peer.h"
+#include "tools/sim/sim_planes.h"
 #include "tools/sim/sim_reporter.h"
 #include "tools/sim/sim_share.h"
 
@@ -171,6 +172,7 @@ struct sim_agent {
     struct kvr_fabric fabric;
     struct kvr_rail *rails[SIM_RAILS];
     uint32_t rail_count;
+    struct sim_planes planes; /* a source's */
     struct kvr_rail_groups groups;
     struct sim_group group[SIM_GROUPS];
     bool loop_armed;
@@ -390,8 +392,7 @@ struct sim_world {
     uint32_t busy;                 /* scripts and tasks that have not come to their end */
     uint32_t allowed, faults, mid; /* bits of sim_fault; mid: struck in mid transfer */
     uint64_t injected[SIM_FAULT_COUNT];
-    bool ending; /* nothing strikes any more */
-    bool failed;
+    bool ending, failed; /* ending: nothing strikes any more */
     char what[512];
     int failed_request; /* number, or -1 */
     struct sim_history history;
@@ -414,8 +415,7 @@ void sim_secret(const struct sim_request *request, struct kvr_secret *ret_secret
 const char *sim_tenant(const struct sim_request *request, bool foreign);
 /* Of every agent, with weights by chance. */
 void sim_tenants(struct kvr_rng *rng, struct kvr_tenants *ret_tenants);
-/* A WANT on its way out may lose its proof: then this is its fetch, else NULL. If it was sent,
- * sim_proof_spoiled() follows. */
+/* NULL, or the fetch of a WANT that loses its proof: sim_proof_spoiled() follows if it is sent. */
 struct sim_fetch *sim_proof_spoil(struct sim_agent *agent, uint32_t peer,
                                   struct kvr_message *message);
 void sim_proof_spoiled(struct sim_fetch *fetch, uint64_t transfer);
@@ -507,8 +507,8 @@ void sim_page_token(const struct sim_engine *engine, uint32_t layer, uint32_t of
 /* Users are numbered: publishes even, fetches odd. */
 struct sim_user *sim_user_of(struct sim_world *world, uint32_t owner,
                              struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
-/* The next user of the world. *owner: 0 before the first call, then the number of the user that was
- * returned. NULL: there is no further one. */
+/* *owner: 0 before the first call, then the number of the last user. NULL: there is no further one.
+ */
 struct sim_user *sim_user_next(struct sim_world *world, uint32_t *owner,
                                struct sim_publish **ret_publish, struct sim_fetch **ret_fetch);
 /* That of an engine of this agent which has not been released; NULL. */
