@@ -11,6 +11,9 @@ mkdir -p "$work/prefill"
 cat >"$work/prefill/calibration-$provider.json" <<'END'
 {"provider": "tcp", "libfabric": "none", "imm_iov": 4, "imm_rma_iov": 4, "pieces": 2, "chunk_bytes_max": 65536}
 END
+# The target has no rail in the plane blue.
+prefill_rails="--rail 127.0.0.1@red --rail 127.0.0.2@blue"
+decode_rails="--rail 127.0.0.1@red"
 start_all
 
 # why WORD… -- ARGUMENT…: says every word, once the agents have reported it.
@@ -62,6 +65,8 @@ published "$work/other.log"
     fail "a request that no source published was fetched"
 # The deadline of the fetch or of the WANT at the source, whichever is seen first: expired, no_source.
 why 'target decode-0 ended with ' 'no source has published the request' 'What to do: ' -- why-nobody
+why 'Pairs of rails that do not carry writes as they should, now:' \
+    "of decode-0, used where no near pair works: its plane is blue, the peer's red" -- why-nobody
 why 'Other transfers of requests with that beginning, newest first:' 'why-done' 'why-nobody' -- why-
 
 # ---- one that failed first and was done later: the failure is explained, and the other listed
