@@ -78,6 +78,18 @@ published "$work/again.log"
     fail "nothing was fetched the second time: $(cat "$work/fetched")"
 why 'no source has published the request' 'Other transfers of requests with that beginning' ' done ' -- why-nobody
 
+# ---- the rails alone
+tool topo --peer decode-0 --scheduler "$scheduler" >"$work/topo" || fail "topo --peer: $(cat "$work/topo")"
+grep -q '^Rails of prefill-0 (rows) to those of decode-0 (columns), ' "$work/topo" || fail "$(cat "$work/topo")"
+grep -q '^  0 .* warm ' "$work/topo" && grep -q '^  1 .* spare' "$work/topo" || fail "$(cat "$work/topo")"
+grep -q "its plane is blue, the peer's red; 0 B came through" "$work/topo" || fail "$(cat "$work/topo")"
+tool topo --peer prefill-0 --json --scheduler "$scheduler" >"$work/topo"
+grep -q '"state": "spare"' "$work/topo" || fail "$(cat "$work/topo")"
+status=0
+tool topo --peer nobody --scheduler "$scheduler" 2>"$work/topo" || status=$?
+[ $status = 1 ] && grep -q "knows no agent 'nobody'; it knows decode-0, prefill-0" "$work/topo" ||
+    fail "an unknown agent ended in $status: $(cat "$work/topo")"
+
 # ---- what cannot be answered
 status=0
 tool why --scheduler "$scheduler" nothing-like-it 2>"$work/why" || status=$?
