@@ -35,7 +35,7 @@ static json_t *rail_json(uint32_t index, const char *name)
 
 static void add_pair(void *self, const struct fleet_pair *pair)
 {
-    const struct pairs_row *row = pair->row;
+    const struct kvr_pair_row *row = pair->row;
 
     json_array_append_new(
         self, json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o}", "source", pair->source,

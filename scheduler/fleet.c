@@ -20,7 +20,8 @@ struct member {
     } earlier[FLEET_BOOTS_MAX]; /* their transfers are not settled yet */
     int earlier_count;
     bool twins_told;
-    struct pairs *pairs; /* of its rails with those of its peers; NULL: none were reported */
+    struct kvr_pair_table
+        *pairs; /* of its rails with those of its peers; NULL: none were reported */
     struct kvr_agent_facts facts;
 };
 
@@ -46,7 +47,7 @@ struct fleet *fleet_open(void)
 
 static void forget_member(struct member *member)
 {
-    pairs_close(member->pairs);
+    kvr_pair_table_close(member->pairs);
     free(member);
 }
 
@@ -251,13 +252,13 @@ static bool differs(const struct member *member, const struct kvr_report *report
 static void take_pairs(struct member *member, const struct kvr_report *report, kvr_ns now)
 {
     if (report->leaving || member->row.boot != report->boot)
-        member->pairs = pairs_close(member->pairs);
+        member->pairs = kvr_pair_table_close(member->pairs);
     if (report->pairs == NULL || report->leaving)
         return;
     if (member->pairs == NULL)
-        member->pairs = pairs_open();
+        member->pairs = kvr_pair_table_open();
     if (member->pairs != NULL)
-        pairs_take(member->pairs, report->pairs, now);
+        kvr_pair_table_take(member->pairs, report->pairs, now);
 }
 
 /* A report without facts has only events. A report of an earlier start comes from a spool and does
@@ -378,7 +379,7 @@ void fleet_settle_silent(struct fleet *fleet, const char *name)
     member = member_of(fleet, name);
     if (member != NULL) {
         member->settled = true;
-        member->pairs = pairs_close(member->pairs);
+        member->pairs = kvr_pair_table_close(member->pairs);
     }
     pthread_mutex_unlock(&fleet->lock);
 }
@@ -436,7 +437,7 @@ static const char *rail_name(const struct member *member, uint32_t rail)
                                                              : NULL;
 }
 
-static void visit_pair(void *self, const struct pairs_row *row)
+static void visit_pair(void *self, const struct kvr_pair_row *row)
 {
     struct pair_walk *walk = self;
     int target;
@@ -468,7 +469,8 @@ uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *w
         if (walk.source->pairs == NULL || state_of(walk.source, now) != AGENT_UP ||
             (wanted->source != NULL && strcmp(wanted->source, walk.source->row.name) != 0))
             continue;
-        walk.left_out += pairs_each(walk.source->pairs, wanted->target, now, visit_pair, &walk);
+        walk.left_out +=
+            kvr_pair_table_each(walk.source->pairs, wanted->target, now, visit_pair, &walk);
     }
     pthread_mutex_unlock(&fleet->lock);
     return walk.left_out;

@@ -7,8 +7,8 @@
 #define KVR_SCHEDULER_FLEET_H
 
 #include "base/clock.h"
-#include "scheduler/pairs.h"
 #include "scheduler/store.h"
+#include "trace/pair_table.h"
 #include "trace/report.h"
 
 #define FLEET_AGENTS_MAX 1024
@@ -92,7 +92,7 @@ void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
 /* A pair of rails; the names are those that the agents report, NULL where unknown. */
 struct fleet_pair {
     const char *source, *rail_name, *target_rail_name;
-    const struct pairs_row *row; /* the target is row->peer */
+    const struct kvr_pair_row *row; /* the target is row->peer */
 };
 struct fleet_pairs_wanted {
     const char *source, *target; /* NULL: any */

@@ -109,7 +109,7 @@ static void fleet_replaces_the_pairs_of_a_peer(void **state)
 
 static void fleet_forgets_pairs_that_are_old(void **state)
 {
-    kvr_ns end = KVR_S + PAIRS_FRESH_NS;
+    kvr_ns end = KVR_S + KVR_PAIR_TABLE_FRESH_NS;
 
     rows_of("decode-0", 1);
     report_comes(*state, "prefill-0", KVR_S);
@@ -163,13 +163,14 @@ static void fleet_bounds_pairs(void **state)
     report_comes(*state, "prefill-0", KVR_S);
     assert_string_not_equal(shown(*state, NULL, "decode-4", KVR_S), "");
     assert_int_equal(left_out, 1000 - 20);
-    for (uint32_t i = 0; i < PAIRS_PEERS_MAX + 10; i++) { /* a stranger's report */
+    for (uint32_t i = 0; i < KVR_PAIR_TABLE_PEERS_MAX + 10; i++) { /* a stranger's report */
         snprintf(name, sizeof(name), "x-%u", i);
         rows_of(name, 1);
         report_comes(*state, "prefill-1", KVR_S);
     }
     (void)shown(*state, "prefill-1", NULL, KVR_S);
-    assert_in_range(left_out, PAIRS_PEERS_MAX - 20 + 1, PAIRS_PEERS_MAX + 10 - 20);
+    assert_in_range(left_out, KVR_PAIR_TABLE_PEERS_MAX - 20 + 1,
+                    KVR_PAIR_TABLE_PEERS_MAX + 10 - 20);
 }
 
 static void expect(struct fixture *fixture, struct api_query query, unsigned status,

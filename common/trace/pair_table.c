@@ -1,4 +1,4 @@
-#include "scheduler/pairs.h"
+#include "trace/pair_table.h"
 
 #include <stdlib.h>
 
@@ -18,45 +18,45 @@ struct peer_rows {
     struct row rows[];
 };
 
-struct pairs {
+struct kvr_pair_table {
     uint32_t row_count;
     uint32_t peer_count;
     uint64_t peers_left_out; /* rows of the last peer for which there was no place */
-    struct peer_rows *peers[PAIRS_PEERS_MAX];
+    struct peer_rows *peers[KVR_PAIR_TABLE_PEERS_MAX];
 };
 
-struct pairs *pairs_open(void)
+struct kvr_pair_table *kvr_pair_table_open(void)
 {
-    return calloc(1, sizeof(struct pairs));
+    return calloc(1, sizeof(struct kvr_pair_table));
 }
 
-struct pairs *pairs_close(struct pairs *pairs)
+struct kvr_pair_table *kvr_pair_table_close(struct kvr_pair_table *table)
 {
-    for (uint32_t i = 0; pairs != NULL && i < pairs->peer_count; i++)
-        free(pairs->peers[i]);
-    free(pairs);
+    for (uint32_t i = 0; table != NULL && i < table->peer_count; i++)
+        free(table->peers[i]);
+    free(table);
     return NULL;
 }
 
-static void forget(struct pairs *pairs, uint32_t index)
+static void forget(struct kvr_pair_table *table, uint32_t index)
 {
-    pairs->row_count -= pairs->peers[index]->count;
-    free(pairs->peers[index]);
-    pairs->peers[index] = pairs->peers[--pairs->peer_count];
+    table->row_count -= table->peers[index]->count;
+    free(table->peers[index]);
+    table->peers[index] = table->peers[--table->peer_count];
 }
 
-static void forget_old(struct pairs *pairs, kvr_ns now)
+static void forget_old(struct kvr_pair_table *table, kvr_ns now)
 {
-    for (uint32_t i = pairs->peer_count; i > 0; i--)
-        if (now > pairs->peers[i - 1]->heard_at + PAIRS_FRESH_NS)
-            forget(pairs, i - 1);
+    for (uint32_t i = table->peer_count; i > 0; i--)
+        if (now > table->peers[i - 1]->heard_at + KVR_PAIR_TABLE_FRESH_NS)
+            forget(table, i - 1);
 }
 
-static void forget_peer(struct pairs *pairs, const char *name)
+static void forget_peer(struct kvr_pair_table *table, const char *name)
 {
-    for (uint32_t i = pairs->peer_count; i > 0; i--)
-        if (strcmp(pairs->peers[i - 1]->name, name) == 0)
-            forget(pairs, i - 1);
+    for (uint32_t i = table->peer_count; i > 0; i--)
+        if (strcmp(table->peers[i - 1]->name, name) == 0)
+            forget(table, i - 1);
 }
 
 static size_t texts_bytes(const struct kvr_pair_facts *rows, uint32_t count)
@@ -99,18 +99,18 @@ static struct peer_rows *peer_make(const struct kvr_pair_facts *rows, uint32_t c
     return peer;
 }
 
-static void peer_take(struct pairs *pairs, const struct kvr_peer_pairs *from,
+static void peer_take(struct kvr_pair_table *table, const struct kvr_peer_pairs *from,
                       const struct kvr_pair_facts *rows, kvr_ns now)
 {
     struct peer_rows *peer;
     uint32_t room;
 
-    forget_peer(pairs, from->peer);
-    room = PAIRS_ROWS_MAX - pairs->row_count;
+    forget_peer(table, from->peer);
+    room = KVR_PAIR_TABLE_ROWS_MAX - table->row_count;
     if (from->pair_count == 0)
         return;
-    if (pairs->peer_count == PAIRS_PEERS_MAX) {
-        pairs->peers_left_out = from->pair_count;
+    if (table->peer_count == KVR_PAIR_TABLE_PEERS_MAX) {
+        table->peers_left_out = from->pair_count;
         return;
     }
     peer = peer_make(rows, from->pair_count <= room ? from->pair_count : 0);
@@ -119,45 +119,46 @@ static void peer_take(struct pairs *pairs, const struct kvr_peer_pairs *from,
     peer->left_out = from->pair_count - peer->count;
     memcpy(peer->name, from->peer, sizeof(peer->name));
     peer->heard_at = now;
-    pairs->row_count += peer->count;
-    pairs->peers[pairs->peer_count++] = peer;
+    table->row_count += peer->count;
+    table->peers[table->peer_count++] = peer;
 }
 
-void pairs_take(struct pairs *pairs, const struct kvr_report_pairs *rows, kvr_ns now)
+void kvr_pair_table_take(struct kvr_pair_table *table, const struct kvr_report_pairs *rows,
+                         kvr_ns now)
 {
-    forget_old(pairs, now);
-    if (pairs->peer_count < PAIRS_PEERS_MAX)
-        pairs->peers_left_out = 0;
+    forget_old(table, now);
+    if (table->peer_count < KVR_PAIR_TABLE_PEERS_MAX)
+        table->peers_left_out = 0;
     for (uint32_t i = 0; i < rows->peer_count; i++)
-        peer_take(pairs, &rows->peers[i], &rows->pairs[rows->peers[i].pair_first], now);
+        peer_take(table, &rows->peers[i], &rows->pairs[rows->peers[i].pair_first], now);
 }
 
-static void peer_visit(const struct peer_rows *peer, kvr_ns now, pairs_visit *visit, void *self)
+static void peer_visit(const struct peer_rows *peer, kvr_ns now, kvr_pair_visit *visit, void *self)
 {
     const char *texts = (const char *)&peer->rows[peer->count];
 
     for (uint32_t i = 0; i < peer->count; i++) {
         const struct row *row = &peer->rows[i];
 
-        visit(self, &(struct pairs_row){.peer = peer->name,
-                                        .rail = row->rail,
-                                        .target_rail = row->target_rail,
-                                        .state = row->state,
-                                        .bytes = row->bytes,
-                                        .detail = texts + row->detail,
-                                        .age = now - peer->heard_at});
+        visit(self, &(struct kvr_pair_row){.peer = peer->name,
+                                           .rail = row->rail,
+                                           .target_rail = row->target_rail,
+                                           .state = row->state,
+                                           .bytes = row->bytes,
+                                           .detail = texts + row->detail,
+                                           .age = now - peer->heard_at});
     }
 }
 
-uint64_t pairs_each(const struct pairs *pairs, const char *peer, kvr_ns now, pairs_visit *visit,
-                    void *self)
+uint64_t kvr_pair_table_each(const struct kvr_pair_table *table, const char *peer, kvr_ns now,
+                             kvr_pair_visit *visit, void *self)
 {
-    uint64_t left_out = peer == NULL ? pairs->peers_left_out : 0;
+    uint64_t left_out = peer == NULL ? table->peers_left_out : 0;
 
-    for (uint32_t i = 0; i < pairs->peer_count; i++) {
-        const struct peer_rows *rows = pairs->peers[i];
+    for (uint32_t i = 0; i < table->peer_count; i++) {
+        const struct peer_rows *rows = table->peers[i];
 
-        if (now > rows->heard_at + PAIRS_FRESH_NS ||
+        if (now > rows->heard_at + KVR_PAIR_TABLE_FRESH_NS ||
             (peer != NULL && strcmp(rows->name, peer) != 0))
             continue;
         left_out += rows->left_out;
