@@ -8,7 +8,8 @@
 struct topo_options {
     struct topo_host host;
     struct scheduler_call scheduler;
-    char peer[KVR_NAME_BYTES]; /* "": this host is shown */
+    char peer[KVR_NAME_BYTES]; /* "": this host is shown, where there is no agent either */
+    char agent[108];           /* its engine socket; "": the scheduler is asked */
     bool json;
 };
 
@@ -27,6 +28,11 @@ static const struct kvr_option options[] = {
      KVR_OPTION_STRING(struct topo_options, peer),
      .help = "An agent: show how its rails and those of its peers reach each other, as the "
              "scheduler knows it, in place of this host."},
+    {.name = "agent",
+     .value = "SOCKET",
+     KVR_OPTION_STRING(struct topo_options, agent),
+     .help = "Ask the prefill-agent at this engine socket, not the scheduler; without --peer for "
+             "all its peers. Who may attach engines may ask."},
     {.name = "json",
      KVR_OPTION_BOOL(struct topo_options, json),
      .help = "Print one JSON object instead."},
@@ -43,7 +49,8 @@ static const struct kvr_command command = {
         "said to a small dmabuf of GPU 0; of each GPU its free memory, whether processes\n"
         "share it by MPS, and when it sees what cards have written.\n"
         "\n"
-        "With --peer it asks the scheduler instead, and shows a matrix for each peer of that\n"
+        "With --peer it asks the scheduler instead, or with --agent an agent, and shows a matrix "
+        "for each peer of that\n"
         "agent: which rail of the source reaches which rail of the target, what came through, and\n"
         "in a sentence each why a pair carries nothing, or little.",
     .parts = parts,
@@ -79,6 +86,8 @@ int tool_topo_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (config.agent[0] != '\0')
+        return topo_peer_of_agent(config.agent, config.scheduler.timeout, config.peer, config.json);
     if (config.peer[0] != '\0') {
         if (!scheduler_ready(&command, &config.scheduler))
             return KVR_EXIT_USAGE;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/agent_ask.h"
 #include "tools/pairs_print.h"
 
 /* Appends the pairs of one side, and adds up those that the scheduler has left out. */
@@ -66,14 +67,14 @@ static int none_say(const struct scheduler_call *call, const char *name)
     return 1;
 }
 
-static void show(const json_t *pairs, json_int_t left_out, bool as_json)
+static void show(const json_t *pairs, json_int_t left_out, const char *who, bool as_json)
 {
     json_t *all;
 
     if (!as_json) {
         pairs_print(pairs, stdout);
         if (left_out > 0)
-            printf("\nThe scheduler has left out %lld more pairs.\n", (long long)left_out);
+            printf("\nThe %s has left out %lld more pairs.\n", who, (long long)left_out);
         return;
     }
     all = json_pack("{s:O, s:I}", "pairs", pairs, "left_out", left_out);
@@ -96,8 +97,82 @@ int topo_peer(const struct scheduler_call *call, const char *name, bool as_json)
     } else if (json_array_size(pairs) == 0 && left_out == 0) {
         exit_status = none_say(call, name);
     } else {
-        show(pairs, left_out, as_json);
+        show(pairs, left_out, "scheduler", as_json);
     }
     json_decref(pairs);
     return exit_status;
+}
+
+/* ---- one agent alone ------------------------------------------------------------------------- */
+
+static bool is_of(const json_t *pair, const char *side, const char *name)
+{
+    const char *text = json_string_value(json_object_get(pair, side));
+
+    return text != NULL && strcmp(text, name) == 0;
+}
+
+/* Those with that agent, which may be the asked one itself. */
+static json_t *pairs_of(const json_t *pairs, const char *name)
+{
+    json_t *found = json_array();
+    size_t index;
+    json_t *pair;
+
+    json_array_foreach(pairs, index, pair)
+    {
+        if (name[0] == '\0' || is_of(pair, "source", name) || is_of(pair, "target", name))
+            json_array_append(found, pair);
+    }
+    return found;
+}
+
+/* The names of its peers, each once; rows of one peer lie together. */
+static void no_peer_say(const json_t *pairs, const char *name)
+{
+    const char *last = "";
+    size_t index;
+    json_t *pair;
+
+    if (json_array_size(pairs) == 0) {
+        fprintf(stderr, "kvrail topo: the agent knows no pair of rails: no peer of it is up, or it "
+                        "has just come up\n");
+        return;
+    }
+    fprintf(stderr, "kvrail topo: the agent knows no peer '%s'; it knows", name);
+    json_array_foreach(pairs, index, pair)
+    {
+        const char *target = json_string_value(json_object_get(pair, "target"));
+
+        if (target == NULL || strcmp(target, last) == 0)
+            continue;
+        fprintf(stderr, "%s %s", last[0] != '\0' ? "," : "", target);
+        last = target;
+    }
+    fputc('\n', stderr);
+}
+
+int topo_peer_of_agent(const char *socket, kvr_ns timeout, const char *name, bool as_json)
+{
+    struct kvr_error error = {0};
+    json_int_t left_out = 0;
+    json_t *all = agent_ask_pairs(socket, timeout, &left_out, &error), *pairs;
+    bool found;
+
+    if (all == NULL) {
+        fprintf(stderr, "kvrail topo: %s: %s\n", socket, error.detail);
+        return error.status == KVR_TIMED_OUT || error.status == KVR_SYSTEM ||
+                       error.status == KVR_PEER_LOST
+                   ? SCHEDULER_EXIT_AWAY
+                   : 1;
+    }
+    pairs = pairs_of(all, name);
+    found = json_array_size(pairs) > 0;
+    if (found)
+        show(pairs, left_out, "agent", as_json);
+    else
+        no_peer_say(all, name);
+    json_decref(pairs);
+    json_decref(all);
+    return found ? 0 : 1;
 }

@@ -85,6 +85,21 @@ grep -q '^  0 .* warm ' "$work/topo" && grep -q '^  1 .* spare' "$work/topo" || 
 grep -q "its plane is blue, the peer's red; 0 B came through" "$work/topo" || fail "$(cat "$work/topo")"
 tool topo --peer prefill-0 --json --scheduler "$scheduler" >"$work/topo"
 grep -q '"state": "spare"' "$work/topo" || fail "$(cat "$work/topo")"
+"$bin/kvrail" topo --agent "$work/source.sock" --peer decode-0 >"$work/topo" || fail "topo --agent: $(cat "$work/topo")"
+grep -q '^Rails of prefill-0 (rows) to those of decode-0 (columns), ' "$work/topo" || fail "$(cat "$work/topo")"
+grep -q "of decode-0, used where no near pair works: its plane is blue, the peer's red" "$work/topo" ||
+    fail "$(cat "$work/topo")"
+status=0
+"$bin/kvrail" topo --agent "$work/source.sock" --peer nobody 2>"$work/topo" || status=$?
+[ $status = 1 ] && grep -q "the agent knows no peer 'nobody'; it knows decode-0" "$work/topo" ||
+    fail "an unknown peer ended in $status: $(cat "$work/topo")"
+status=0
+"$bin/kvrail" topo --agent "$work/target.sock" 2>"$work/topo" || status=$?
+[ $status = 1 ] && grep -q 'decode-0 is a decode-agent' "$work/topo" ||
+    fail "a decode-agent ended in $status: $(cat "$work/topo")"
+status=0
+"$bin/kvrail" topo --agent "$work/no.sock" 2>"$work/topo" || status=$?
+[ $status = 75 ] || fail "no agent ended in $status: $(cat "$work/topo")"
 status=0
 tool topo --peer nobody --scheduler "$scheduler" 2>"$work/topo" || status=$?
 [ $status = 1 ] && grep -q "knows no agent 'nobody'; it knows decode-0, prefill-0" "$work/topo" ||
