@@ -71,7 +71,7 @@ struct agent_engine {
 /* What the rails are connected to (agent_planes.c). */
 struct agent_planes {
     char of[KVR_RAILS_MAX][KVR_PLANE_BYTES]; /* by the rails' final numbers */
-    struct agent_plane_label {               /* of rails whose numbers may yet change */
+    struct agent_plane_label {               /* by rail, because numbers may yet change */
         const struct kvr_rail *rail;
         char text[KVR_PLANE_BYTES];
     } labels[KVR_RAILS_MAX];

@@ -36,7 +36,7 @@ struct group_link {
     enum group_link_state state;
     uint32_t peer;
     struct kvr_pair pair;
-    bool far;       /* it joins two planes: for what no near link reaches */
+    bool far;       /* it joins two planes: used where no near link reaches */
     uint32_t there; /* the peer's group that its rail is of */
     bool inserted;  /* handle is valid on the rail's present endpoint */
     bool unknown;   /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */

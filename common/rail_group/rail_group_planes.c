@@ -85,7 +85,8 @@ static void wanted_take(const struct group_peer *peer, const struct rails *ours,
         for (uint32_t k = 0; k < count; k++) {
             if (k >= theirs.count && pairs[k].ours >= most)
                 continue;
-            assert(ret_wanted->count < GROUP_LINKS_MAX); /* `most` bounds those beyond their rails */
+            assert(ret_wanted->count <
+                   GROUP_LINKS_MAX); /* `most` bounds those beyond their rails */
             ret_wanted->links[ret_wanted->count++] =
                 (struct wanted_link){.turn = k,
                                      .rail = ours->numbers[pairs[k].ours],

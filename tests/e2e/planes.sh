@@ -31,7 +31,7 @@ isolate() {
 isolate "$source_space"
 isolate "$target_space"
 
-# The options of the agent whose addresses end in $1.
+# rails_of END: options of the agent that has the addresses with that end.
 rails_of() {
     [ "$1" = 1 ] && echo "$source_rails" && return
     for cable in $target_order; do

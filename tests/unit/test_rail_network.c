@@ -1,5 +1,5 @@
-/* Goal: cards in one network have one text on every host, and networks that say nothing of who
- * reaches whom have none. Method: addresses by hand. */
+/* Goal: cards in one network have one text on every host, and networks that every host has, or that
+ * join a card to its switch, have none. Method: addresses by hand. */
 #include "tests/support/check.h"
 
 #include <arpa/inet.h>
