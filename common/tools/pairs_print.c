@@ -165,7 +165,7 @@ static void matrix_take(const json_t *pairs, struct matrix *ret_matrix)
     }
 }
 
-/* The state, and what came through. */
+/* The state, and the bytes that came through. */
 static const char *cell_text(const json_t *pair, char text[CELL_BYTES])
 {
     char bytes[CELL_BYTES];

@@ -11,7 +11,7 @@
 #define PAIRS_PATH_BYTES 512
 void pairs_path(const char *source, const char *target, char ret_path[PAIRS_PATH_BYTES]);
 
-/* Of those that are neither up nor warm. NULL: 0. */
+/* How many are neither up nor warm. NULL: 0. */
 unsigned pairs_count_troubled(const json_t *pairs);
 /* A sentence for each pair that is neither up nor warm, each behind two spaces; at most `most` of
  * them, then how many more. */

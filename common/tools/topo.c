@@ -32,7 +32,7 @@ static const struct kvr_option options[] = {
      .value = "SOCKET",
      KVR_OPTION_STRING(struct topo_options, agent),
      .help = "Ask the prefill-agent at this engine socket, not the scheduler; without --peer for "
-             "all its peers. Who may attach engines may ask."},
+             "all its peers. A process that may attach an engine may ask."},
     {.name = "json",
      KVR_OPTION_BOOL(struct topo_options, json),
      .help = "Print one JSON object instead."},
@@ -49,10 +49,10 @@ static const struct kvr_command command = {
         "said to a small dmabuf of GPU 0; of each GPU its free memory, whether processes\n"
         "share it by MPS, and when it sees what cards have written.\n"
         "\n"
-        "With --peer it asks the scheduler instead, or with --agent an agent, and shows a matrix "
-        "for each peer of that\n"
-        "agent: which rail of the source reaches which rail of the target, what came through, and\n"
-        "in a sentence each why a pair carries nothing, or little.",
+        "With --peer it asks the scheduler instead, or with --agent an agent, and shows a matrix\n"
+        "for each peer of that agent: which rail of the source reaches which rail of the target,\n"
+        "how many bytes came through, and in a sentence each why a pair carries nothing, or "
+        "little.",
     .parts = parts,
     KVR_OPTION_ROWS(options),
     .exit_codes = scheduler_exit_codes,

@@ -13,7 +13,7 @@ struct row {
 struct peer_rows {
     char name[KVR_NAME_BYTES];
     kvr_ns heard_at;
-    uint32_t left_out; /* rows for which there was no room: then there are none */
+    uint32_t left_out; /* rows that had no room: then there are none */
     uint32_t count;
     struct row rows[];
 };
@@ -21,7 +21,7 @@ struct peer_rows {
 struct kvr_pair_table {
     uint32_t row_count;
     uint32_t peer_count;
-    uint64_t peers_left_out; /* rows of the last peer for which there was no place */
+    uint64_t peers_left_out; /* rows of the last peer that had no place */
     struct peer_rows *peers[KVR_PAIR_TABLE_PEERS_MAX];
 };
 

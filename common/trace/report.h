@@ -233,7 +233,7 @@ struct kvr_report {
     uint64_t dropped;              /* events that this boot of the agent lost, so far */
     kvr_ns anchor_at, anchor_wall; /* one moment on the monotonic and on the wall clock */
     const struct kvr_agent_facts *facts;  /* NULL: not in this report */
-    const struct kvr_report_pairs *pairs; /* NULL: nothing is said of pairs */
+    const struct kvr_report_pairs *pairs; /* NULL: not in this report */
     const struct kvr_event *events;
     uint32_t event_count;
     bool leaving;          /* the agent is going in good order: it is stopped, not lost */

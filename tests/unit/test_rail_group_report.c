@@ -51,7 +51,7 @@ static void ask(uint32_t peer, uint32_t first)
     struct kvr_group_message message;
 
     while (kvr_group_event(fixture.group, &message))
-        ; /* what was told before */
+        ; /* of earlier steps */
     message = (struct kvr_group_message){.head.kind = KVR_GROUP_PAIRS_ASK,
                                          .pairs_ask = {.peer = peer, .first = first}};
     fixture_tell(&fixture, 3, &message);

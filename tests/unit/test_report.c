@@ -265,7 +265,7 @@ static void report_refuses_what_is_wrong(void **state)
     free(many);
 }
 
-/* field 13 is a peer: its field 1 the name, 2 a pair, whose field 1 is a rail, 2 the peer's, 3 the
+/* field 13 is a peer: its field 1 the name, 2 a pair: its field 1 is a rail, 2 the peer's, 3 the
  * state, 5 a detail */
 static void report_refuses_pairs_that_cannot_be(void **state)
 {

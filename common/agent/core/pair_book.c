@@ -36,7 +36,8 @@ void pair_book_command(struct pair_book *book, const struct kvr_group_message *m
         plane_take(book, message->peer_rails.peer, &rails->rails[i]);
 }
 
-/* ---- whom to ask ----------------------------------------------------------------------------- */
+/* ---- the next question
+ * ----------------------------------------------------------------------------- */
 
 void pair_book_round(struct pair_book *book, kvr_ns now)
 {

@@ -37,7 +37,7 @@ struct pair_book {
     struct kvr_group_pairs_ask ask;
     uint32_t group; /* that is asked */
     kvr_ns round_at;
-    struct kvr_report_pairs rows; /* of this round; in ASKS and WAITS the last peer's are not whole
+    struct kvr_report_pairs rows; /* this round's; the last peer's are not whole in ASKS and WAITS
                                    */
     struct pair_book_peer {
         bool up;
@@ -50,7 +50,7 @@ struct pair_book {
 
 void pair_book_up(struct pair_book *book, uint32_t peer, const char *name);
 void pair_book_lost(struct pair_book *book, uint32_t peer);
-/* Takes what a command tells a group of the peer's rails. */
+/* Takes the planes of the peer's rails, where a command to a group names them. */
 void pair_book_command(struct pair_book *book, const struct kvr_group_message *message);
 
 /* Begins a round, where the one before has ended. */
