@@ -482,6 +482,8 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     } else if (strcmp(path, "/api/v1/summary") == 0) {
         if (no_parameters(query, ret_answer))
             get_summary(api, ret_answer);
+    } else if (strcmp(path, "/api/v1/rails/matrix") == 0) {
+        api_get_matrix(api->fleet, query, ret_answer);
     } else if (strcmp(path, "/api/v1/audit") == 0) {
         get_audit(api, query, ret_answer);
     } else if (strcmp(path, "/healthz") == 0) {
@@ -490,7 +492,7 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
         api_error(
             ret_answer, 404,
             "there is nothing at this path; there are /, /metrics, /healthz, /api/v1/summary, "
-            "/api/v1/agents, /api/v1/transfers, /api/v1/transfers/ID, /api/v1/audit and "
-            "/api/v1/session");
+            "/api/v1/agents, /api/v1/transfers, /api/v1/transfers/ID, /api/v1/rails/matrix, "
+            "/api/v1/audit and /api/v1/session");
     }
 }

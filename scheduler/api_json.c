@@ -21,8 +21,7 @@ static json_t *json_id(uint64_t id)
     return json_sprintf("%016llx", (unsigned long long)id);
 }
 
-/* null for an empty one. */
-static json_t *json_text(const char *text)
+json_t *json_text(const char *text)
 {
     return text[0] != '\0' ? json_string(text) : json_null();
 }

@@ -22,6 +22,7 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     assert(link->writes >= settled->writes && rail->writes >= settled->writes);
     link->writes -= settled->writes;
     link->bytes -= settled->bytes;
+    link->carried += settled->failed ? 0 : settled->bytes;
     pace_settled(&link->pace, settled->bytes, group->now);
     pace_settled(&rail->pace, settled->bytes, group->now);
     link->progress_at = group->now;

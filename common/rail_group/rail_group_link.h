@@ -45,10 +45,12 @@ struct group_link {
                       can be warmed up, that is the warm-up */
     bool wanted;   /* a user's write waits for that */
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
+    kvr_status why; /* it failed last */
     enum link_warmth warmth;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
+    uint64_t carried; /* bytes that came through, from whichever address of the pair */
     struct group_pace pace;
     kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
     uint32_t again_count;   /* in a row */

@@ -28,6 +28,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     group_link_on(&link->state, LINK_FAILED);
     link->doubted = true;
     link->wanted = false;
+    link->why = status;
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
     if (group->peers[link->peer].far_count > 0)
@@ -57,6 +58,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
         group_link_on(&link->state, LINK_NO_ADDRESS);
+        link->why = KVR_NO_RAIL;
         (void)kvr_error_set(&group->unreachable, KVR_NO_RAIL, "rail_group",
                             "the peer has no endpoint on its rail %u just now", address->rail);
         return;
@@ -110,6 +112,7 @@ void group_link_make(struct kvr_group *group, struct group_link **place,
     link->peer = like->peer;
     link->far = like->far;
     link->there = like->there;
+    link->carried = like->carried;
     link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
     *place = link;
     link_insert(group, link);
@@ -167,6 +170,16 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     kvr_group_tell(group, &answer);
 }
 
+/* It follows a link of the same pair. */
+static void link_doubt_as(struct group_link *link, const struct group_link *before)
+{
+    if (!before->doubted)
+        return;
+    if (!link->doubted && link->state == LINK_USABLE)
+        link->why = before->why;
+    link->doubted = true;
+}
+
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message)
 {
     struct kvr_rail_address *successor = message->peer_rail.address;
@@ -196,7 +209,7 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
             continue;
         link_retire(group, peer->links[k]);
         group_link_make(group, &peer->links[k], &before, present);
-        peer->links[k]->doubted |= before.doubted;
+        link_doubt_as(peer->links[k], &before);
     }
     group_peer_warmed(group, index);
     kvr_group_tell(group, &answer);

@@ -234,6 +234,9 @@ bool group_link_may(const struct group_peer *peer, const struct group_link *link
 /* The same for a warm-up, which is for every rail of a group of the peer. */
 bool group_link_may_warm(const struct kvr_group *group, const struct group_link *link);
 
+/* rail_group_report.c */
+void group_pairs_report(struct kvr_group *group, const struct kvr_group_message *message);
+
 /* rail_group_recycle.c */
 kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail,
                                   struct kvr_endpoint *endpoint, uint32_t epoch);

@@ -1,0 +1,22 @@
+/* Shared by the files of the report's codec, report*.c; no other file may include it. */
+#ifndef KVR_TRACE_REPORT_PARTS_H
+#define KVR_TRACE_REPORT_PARTS_H
+
+#include "trace/events.pb-c.h"
+#include "trace/report.h"
+
+/* Copies what can be shown. False: it does not fit. */
+bool report_copy_text(const char *from, char *to, size_t room);
+
+/* report_pairs.c */
+/* What the rows of one report are encoded from; the rows are borrowed. */
+struct report_pairs_space;
+/* KVR_TOO_LARGE, KVR_NO_MEMORY. *ret_space stays until report_pairs_free. */
+KVR_MUST_CHECK kvr_status report_pairs_put(const struct kvr_report_pairs *in,
+                                           Kvrail__Report__Report *out,
+                                           struct report_pairs_space **ret_space);
+void report_pairs_free(struct report_pairs_space *space);
+/* The field that is wrong, or NULL. `pairs` is empty before. */
+const char *report_pairs_get(const Kvrail__Report__Report *in, struct kvr_report_pairs *pairs);
+
+#endif
