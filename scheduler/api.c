@@ -289,6 +289,7 @@ static void get_transfers(struct api *api, const struct api_query *query, struct
 
 struct event_list {
     json_t *array;
+    const char *tenant; /* of the transfer */
     int64_t from_ns;
 };
 
@@ -296,7 +297,7 @@ static void add_event(void *self, const struct stored_event *event)
 {
     struct event_list *list = self;
 
-    json_array_append_new(list->array, json_event(event, list->from_ns));
+    json_array_append_new(list->array, json_event(event, list->tenant, list->from_ns));
 }
 
 static bool parse_id(const char *text, uint64_t *ret_id)
@@ -327,7 +328,7 @@ static void get_transfer(struct api *api, const char *id_text, struct api_answer
         api_error(answer, 404, "there is no transfer with that id, or it is past its retention");
         return;
     }
-    list = (struct event_list){json_array(), transfer_opened_ns(&transfer)};
+    list = (struct event_list){json_array(), transfer.tenant, transfer_opened_ns(&transfer)};
     if (!store_list_events(api->store, id, EVENTS_MAX, add_event, &list)) {
         json_decref(list.array);
         database_failed(api, answer);
