@@ -79,9 +79,9 @@ static void pairs_in_trouble_are_said(void **state)
 
 static void pairs_of_any_kind_can_be_printed(void **state)
 {
-    static const char *const texts[] = {"[]", "[1, null, {}]",
-                                        "[{\"rail\":{\"index\":-1},\"target_rail\":{\"index\":99},"
-                                        "\"state\":\"warp\",\"bytes\":1e99}]"};
+    static const char odd[] = "[{\"rail\":{\"index\":-1},\"target_rail\":{\"index\":99},"
+                              "\"state\":\"warp\",\"bytes\":1e99}]";
+    static const char *const texts[] = {"[]", "[1, null, {}]", odd};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         FILE *out;
