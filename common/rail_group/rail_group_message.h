@@ -134,6 +134,7 @@ struct kvr_group_pair_broken {
     kvr_status status;
     struct kvr_pair pair;
     bool proven; /* a write has come through to that address of the peer before */
+    bool shared; /* another pair of our rail works: a fresh endpoint would cost it its writes */
 };
 
 struct kvr_group_rail_error {

@@ -169,6 +169,7 @@ bool group_warm(struct kvr_group *group)
     uint32_t tries = 0;
     kvr_ns next = KVR_NEVER;
 
+    group_spares_make(group);
     group->timers.warm_at = KVR_NEVER;
     for (uint32_t i = 0; i < group->links.reach && tries < WARM_A_STEP; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);

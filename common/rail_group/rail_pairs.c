@@ -26,6 +26,11 @@ static enum closeness closeness(const char *a, const char *b)
     return a[0] == '\0' || b[0] == '\0' ? MAYBE : FAR;
 }
 
+bool kvr_rail_planes_near(const char *a, const char *b)
+{
+    return closeness(a, b) != FAR;
+}
+
 static void side_init(struct side *side, const char *const *planes, uint32_t count,
                       const char *const *other_planes, uint32_t other_count)
 {

@@ -45,4 +45,7 @@ typedef enum kvr_other_planes {
 uint32_t kvr_rail_pairs(const char *const *ours, uint32_t our_count, const char *const *theirs,
                         uint32_t their_count, struct kvr_rail_pair ret_pairs[KVR_RAIL_PAIRS_MAX]);
 
+/* False: both planes are known, and differ. */
+bool kvr_rail_planes_near(const char *a, const char *b);
+
 #endif
