@@ -223,8 +223,8 @@ static void warm_ups_end(uint32_t rail, kvr_status status, kvr_ns now)
     fixture_settle(&fixture, now);
 }
 
-/* Of two equal planes: a rail whose pair breaks reaches the other rail of the peer, after a trial,
- * and comes back to its own when that works again. */
+/* Of two equal planes: when its pair breaks, a rail reaches the other rail of the peer, after a
+ * trial, and comes back to its own when that works again. */
 static void group_tries_other_rails_of_the_plane(void **state)
 {
     struct kvr_group_message renewal = {.head.kind = KVR_GROUP_PAIR_RENEW, .pair_renew.rail = 0};
