@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/clock_sync.h"
 #include "fabric/host_rails.h"
 #include "tools/topo.h"
 
@@ -48,11 +49,7 @@ struct doctor_facts {
     struct doctor_memory {
         uint64_t bytes, page_bytes, huge_bytes; /* of the host; of a page; reserved as huge pages */
     } memory;
-    struct doctor_clock {
-        struct kvr_error error;
-        bool synchronised;
-        uint64_t error_us; /* the kernel's own bound */
-    } clock;
+    struct kvr_clock_sync clock;
 };
 
 /* *facts is zeroed; the host was read before. */

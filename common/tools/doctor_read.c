@@ -4,12 +4,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/timex.h>
 #include <unistd.h>
 
 #include "agent/agent_needs.h"
 #include "base/memfd.h"
+#include "base/need.h"
 #include "base/network_namespace.h"
 #include "base/pidfd.h"
 #include "base/user_namespace.h"
@@ -90,22 +89,14 @@ static void read_locked(const struct topo *host, struct doctor_process *process)
         process->locked.status = kvr_agent_needs_locked(&host->rails[i], &process->locked);
 }
 
-static uint64_t limit_of(int resource)
-{
-    struct rlimit limit = {0};
-
-    (void)getrlimit(resource, &limit);
-    return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit.rlim_cur;
-}
-
 static void read_process(const struct topo *host, struct doctor_process *process)
 {
     struct kvr_filter_client filter;
     int fd = -1;
 
     process->files.status = kvr_agent_needs_files(&process->files); /* raises the limit */
-    process->files_limit = limit_of(RLIMIT_NOFILE);
-    process->locked_limit = limit_of(RLIMIT_MEMLOCK);
+    process->files_limit = kvr_limit_files();
+    process->locked_limit = kvr_limit_locked();
     process->every_user = kvr_sees_every_user();
     read_locked(host, process);
     if (kvr_memfd_create("kvrail-doctor", 1, "doctor", &fd, &process->memfd) == KVR_OK)
@@ -145,20 +136,6 @@ static void read_memory(const struct kvr_topology *topology, struct doctor_memor
     memory->huge_bytes = read_huge_bytes();
 }
 
-static void read_clock(struct doctor_clock *clock)
-{
-    struct timex facts = {.modes = 0}; /* a question alone */
-    int state = adjtimex(&facts);
-
-    if (state < 0) {
-        (void)kvr_error_system(&clock->error, "doctor", errno,
-                               "the kernel does not say whether its clock is synchronised");
-        return;
-    }
-    clock->synchronised = state != TIME_ERROR && (facts.status & STA_UNSYNC) == 0;
-    clock->error_us = (uint64_t)facts.maxerror;
-}
-
 void doctor_read(const struct topo *host, const char *provider, struct doctor_facts *ret_facts)
 {
     ret_facts->host = host;
@@ -172,5 +149,5 @@ void doctor_read(const struct topo *host, const char *provider, struct doctor_fa
         read_gpu(&host->gpus[i].gpu, &ret_facts->gpus[i]);
     read_process(host, &ret_facts->process);
     read_memory(host->topology, &ret_facts->memory);
-    read_clock(&ret_facts->clock);
+    kvr_clock_sync_read(&ret_facts->clock);
 }
