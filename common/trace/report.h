@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "trace/event.h"
+#include "trace/traits.h"
 
 #define KVR_REPORT_EVENTS_MAX 1000
 #define KVR_REPORT_BYTES_MAX  (4u << 20) /* of one body */
@@ -172,6 +173,7 @@ struct kvr_rail_snapshot {
     uint64_t speed_bps;     /* bits per second of the link; 0: unknown */
     uint64_t bytes, writes; /* since the agent's start: posted (prefill) or landed (decode) */
     uint64_t counters[KVR_RAIL_COUNTER_END];
+    struct kvr_rail_traits traits;
 };
 
 struct kvr_engine_facts {
@@ -199,6 +201,7 @@ struct kvr_agent_facts {
     struct kvr_rail_snapshot rails[KVR_RAILS_MAX];
     struct kvr_engine_facts engines[KVR_ENGINES_MAX];
     struct kvr_tenant_facts tenants[KVR_TENANTS_MAX];
+    struct kvr_host_traits traits;
 };
 
 struct kvr_report {

@@ -1,0 +1,19 @@
+/* Shared by the files of the report's codec, report*.c; no other file may include it. */
+#ifndef KVR_TRACE_REPORT_PARTS_H
+#define KVR_TRACE_REPORT_PARTS_H
+
+#include "trace/events.pb-c.h"
+#include "trace/report.h"
+
+/* Copies what can be shown. False: it does not fit. */
+bool report_copy_text(const char *from, char *to, size_t room);
+
+/* report_traits.c: false where nothing was told; get returns the field that is wrong, or NULL. */
+bool report_host_traits_put(const struct kvr_host_traits *in, Kvrail__Report__HostTraits *out);
+bool report_rail_traits_put(const struct kvr_rail_traits *in, Kvrail__Report__RailTraits *out);
+const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
+                                   struct kvr_host_traits *out);
+const char *report_rail_traits_get(const Kvrail__Report__RailTraits *in,
+                                   struct kvr_rail_traits *out);
+
+#endif
