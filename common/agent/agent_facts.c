@@ -167,6 +167,7 @@ void agent_facts_tell(struct kvr_agent *agent)
         if (agent->machine.engines->local[i].attached)
             engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
     tenants_snapshot(agent, &facts);
+    agent_traits_tell(agent, &facts);
     kvr_reporter_stats(agent->reporter, &stats);
     facts.counters[KVR_COUNTER_ANSWERS_REFUSED] = stats.answers_refused;
     kvr_reporter_facts(agent->reporter, &facts);
