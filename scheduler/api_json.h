@@ -7,13 +7,17 @@
 #include "scheduler/fleet.h"
 #include "scheduler/store.h"
 
-json_t *json_time(int64_t wall_ns); /* null for 0 */
-json_t *json_seconds(int64_t ns);   /* null for a negative one */
+json_t *json_time(int64_t wall_ns);  /* null for 0 */
+json_t *json_seconds(int64_t ns);    /* null for a negative one */
+json_t *json_text(const char *text); /* null for an empty one */
 json_t *json_count(uint64_t value);
 json_t *json_transfer(const struct transfer *transfer, int64_t now_ns);
 json_t *json_event(const struct stored_event *event, int64_t from_ns);
 /* {"audit": [...], "next": ...}; NULL: the database failed. */
 json_t *json_audit(struct store *store, int64_t before, uint32_t limit);
 json_t *json_agent(const struct agent_view *agent, int64_t now_ns);
+/* api_traits.c */
+json_t *json_host_traits(const struct kvr_host_traits *traits);
+json_t *json_rail_traits(const struct kvr_rail_traits *traits);
 
 #endif

@@ -5,25 +5,18 @@
 #include <linux/dcbnl.h>
 #include <linux/rtnetlink.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "fabric/rail_link.h"
+#include "tests/support/folder.h"
 
-static char sys[] = "/tmp/kvrail-rail-link.XXXXXX";
+static const char *sys;
 
 static int make_sys(void **state)
 {
-    (void)state;
-    return mkdtemp(sys) != NULL ? 0 : -1;
-}
+    int made = folder_open(state);
 
-static int remove_sys(void **state)
-{
-    char command[64];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -rf %s", sys);
-    return system(command);
+    sys = *state;
+    return made;
 }
 
 /* A file of one line, with the folders above it. */
@@ -220,5 +213,5 @@ int main(void)
         cmocka_unit_test(lo_has_no_flow_control),
     };
 
-    return cmocka_run_group_tests(tests, make_sys, remove_sys);
+    return cmocka_run_group_tests(tests, make_sys, folder_close);
 }
