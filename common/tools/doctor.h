@@ -55,6 +55,10 @@ struct doctor_facts {
 /* *facts is zeroed; the host was read before. */
 void doctor_read(const struct topo *host, const char *provider, struct doctor_facts *ret_facts);
 
+/* The rails of a provider's list that an agent opens by --rail all; returns how many. */
+uint32_t doctor_usable_rails(const struct topo *host, const struct topo_provider *list,
+                             uint32_t ret_rails[KVR_HOST_RAILS_MAX]);
+
 /* ---- findings -------------------------------------------------------------------------------- */
 
 typedef enum doctor_state {
@@ -72,7 +76,7 @@ const char *doctor_state_name(doctor_state state); /* as in JSON */
 /* Each rail and GPU has at most two of its own. */
 #define DOCTOR_FINDINGS_MAX                                                                        \
     (2 * KVR_HOST_RAILS_MAX + 2 * KVR_HOST_GROUPS_MAX + KVR_ODDITIES_MAX +                         \
-     KVR_PROVIDERS_MAX * (KVR_LEFT_OUT_MAX + 2) + 64)
+     KVR_PROVIDERS_MAX * (KVR_LEFT_OUT_MAX + 2) + 128)
 
 struct doctor_findings {
     uint32_t count, wrong, warnings;

@@ -22,6 +22,14 @@ static void read_libfabric(struct doctor_libfabric *libfabric)
     libfabric->api = kvr_libfabric_api();
 }
 
+static void read_usable(const struct topo *host, const struct topo_provider *list,
+                        struct kvr_host_groups *groups, struct kvr_host_cards *cards)
+{
+    *groups = (struct kvr_host_groups){.topology = host->topology};
+    kvr_host_rails_choose(groups, list->rails, list->listed);
+    kvr_host_cards_usable(groups, list->provider, list->rails, list->listed, cards);
+}
+
 static void read_cards(const struct topo *host, const struct topo_provider *list,
                        struct doctor_opened *ret_opened)
 {
@@ -29,13 +37,36 @@ static void read_cards(const struct topo *host, const struct topo_provider *list
     const char *names[DOCTOR_NAMES_SHOWN] = {NULL};
     struct kvr_host_cards *cards = &ret_opened->cards;
 
-    groups = (struct kvr_host_groups){.topology = host->topology};
-    kvr_host_rails_choose(&groups, list->rails, list->listed);
-    kvr_host_cards_usable(&groups, list->provider, list->rails, list->listed, cards);
+    read_usable(host, list, &groups, cards);
     ret_opened->provider = list->provider;
     for (uint32_t i = 0; i < cards->count && i < DOCTOR_NAMES_SHOWN; i++)
         names[i] = groups.rails[cards->rails[i]].name;
     doctor_names_show(names, cards->count, ret_opened->names);
+}
+
+static bool is_of(const struct kvr_host_rail *rail, const struct kvr_rail_facts *facts)
+{
+    return strcmp(rail->name, facts->name) == 0 && strcmp(rail->source, facts->source) == 0 &&
+           strcmp(rail->interface, facts->interface) == 0;
+}
+
+uint32_t doctor_usable_rails(const struct topo *host, const struct topo_provider *list,
+                             uint32_t ret_rails[KVR_HOST_RAILS_MAX])
+{
+    static struct kvr_host_groups groups; /* large, as the next */
+    static struct kvr_host_cards cards;
+    uint32_t found = 0;
+
+    read_usable(host, list, &groups, &cards);
+    for (uint32_t i = 0; i < cards.count; i++) {
+        uint32_t at = 0;
+
+        while (at < list->listed && !is_of(&groups.rails[cards.rails[i]], &list->rails[at]))
+            at++;
+        if (at < list->listed)
+            ret_rails[found++] = at;
+    }
+    return found;
 }
 
 /* Of a provider without rails `rails` and `card_rails` say why. */

@@ -22,7 +22,7 @@ static const struct kvr_option rows[] = {
      KVR_OPTION_DURATION(struct scheduler_call, timeout),
      .help = "How long to wait for an answer."},
 };
-static const struct kvr_option_table table = {rows, sizeof(rows) / sizeof(rows[0])};
+const struct kvr_option_table scheduler_options = {rows, sizeof(rows) / sizeof(rows[0])};
 
 static const struct kvr_option token_rows[] = {
     {.name = "token-file",
@@ -34,7 +34,7 @@ static const struct kvr_option token_rows[] = {
 const struct kvr_option_table scheduler_token_options = {token_rows, 1};
 
 const struct kvr_option_part scheduler_parts[] = {
-    {.table = &table},
+    {.table = &scheduler_options},
     {.table = &scheduler_token_options},
     {.table = &kvr_tls_client_options, .offset = offsetof(struct scheduler_call, tls)},
     {.table = NULL},

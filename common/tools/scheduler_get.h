@@ -26,7 +26,9 @@ struct scheduler_call {
 /* --scheduler and --timeout, --token-file, and certificates. Their struct comes first in the
  * command's own. */
 extern const struct kvr_option_part scheduler_parts[];
-/* Without the first two, for a command that has such options of its own. */
+/* The first two alone. */
+extern const struct kvr_option_table scheduler_options;
+/* The token alone, for a command that has such options of its own. */
 extern const struct kvr_option_table scheduler_token_options;
 extern const struct kvr_exit_code scheduler_exit_codes[];
 

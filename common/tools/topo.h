@@ -17,7 +17,8 @@ struct topo_host {
     char xml[4096];    /* a file in place of this host */
     char libfabric[KVR_LIBFABRIC_FOLDER_BYTES];
 };
-extern const struct kvr_option_part topo_parts[]; /* their struct comes first */
+extern const struct kvr_option_table topo_host_options;
+extern const struct kvr_option_part topo_parts[]; /* these alone; their struct comes first */
 
 /* Rails of one provider, or why it has none. */
 struct topo_provider {

@@ -21,8 +21,8 @@ static const struct kvr_option rows[] = {
      .help = "A host that `lstopo --of xml FILE` described, in place of this one; every card in it "
              "counts as a rail."},
 };
-static const struct kvr_option_table table = {rows, sizeof(rows) / sizeof(rows[0])};
-const struct kvr_option_part topo_parts[] = {{.table = &table}, {.table = NULL}};
+const struct kvr_option_table topo_host_options = {rows, sizeof(rows) / sizeof(rows[0])};
+const struct kvr_option_part topo_parts[] = {{.table = &topo_host_options}, {.table = NULL}};
 
 static void ask_providers(struct topo *topo, const char *only)
 {
