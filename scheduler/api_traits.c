@@ -1,5 +1,5 @@
-/* What an agent tells of its host and rails for a comparison of two, as JSON. null: an older agent
- * tells nothing. */
+/* What an agent reports of its host and rails for a comparison of two, as JSON. null: an older
+ * agent reports none of it. */
 #include "scheduler/api_json.h"
 
 #define PRIORITIES 8 /* of Ethernet */
@@ -22,7 +22,7 @@ static json_t *priorities_json(bool known, uint32_t bits)
 
 json_t *json_host_traits(const struct kvr_host_traits *traits)
 {
-    if (!traits->told)
+    if (!traits->reported)
         return json_null();
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o}", "libfabric", json_text(traits->libfabric), "open_files",
@@ -41,7 +41,7 @@ json_t *json_rail_traits(const struct kvr_rail_traits *traits)
 {
     const struct kvr_link *link = &traits->link;
 
-    if (!traits->told)
+    if (!traits->reported)
         return json_null();
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "plane", json_text(traits->plane), "network",

@@ -1,4 +1,4 @@
-/* What this agent tells the scheduler of its host and rails that a peer's should have in common. */
+/* What this agent reports of its host and rails that a peer's should have in common. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ void agent_traits_read(struct kvr_agent *agent)
         struct kvr_rail_traits *traits = &agent->traits[i];
 
         memset(traits, 0, sizeof(*traits));
-        traits->told = true;
+        traits->reported = true;
         snprintf(traits->plane, sizeof(traits->plane), "%s", agent->planes.of[i]);
         snprintf(traits->network, sizeof(traits->network), "%s", facts->network);
         kvr_rail_link_read(KVR_SYS, facts, &traits->link);
@@ -60,7 +60,7 @@ void agent_traits_tell(struct kvr_agent *agent, struct kvr_agent_facts *facts)
     struct kvr_host_traits *host = &facts->traits;
     uint32_t renewed = agent->traits_renewed++ % (agent->rail_count > 0 ? agent->rail_count : 1);
 
-    host->told = true;
+    host->reported = true;
     snprintf(host->libfabric, sizeof(host->libfabric), "%s", kvr_libfabric_version());
     host->files_limit = kvr_limit_files();
     host->lockable_bytes = kvr_lockable_bytes();

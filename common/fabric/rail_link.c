@@ -86,8 +86,8 @@ static kvr_link_kind kind_of_rdma(const char *sys, const struct kvr_rail_facts *
     return kind;
 }
 
-/* Both ends of a flow take part: the one that is told (notification point), and the one that slows
- * down (reaction point). mlx5 of NVIDIA's own packages has the files. */
+/* Both ends of a flow take part: the one that sees marks (notification point), and the one that
+ * slows down (reaction point). mlx5 of NVIDIA's own packages has the files. */
 static bool ecn_read(const char *sys, const char *interface, uint32_t *ret_priorities)
 {
     static const char *const ends[] = {"roce_np", "roce_rp"};

@@ -11,7 +11,7 @@
 /* May wait for the kernel's lock of network configuration. */
 void kvr_rail_link_read(const char *sys, const struct kvr_rail_facts *facts,
                         struct kvr_link *ret_link);
-/* The MTU alone; it waits for nobody. 0: unknown, or it says nothing of the rail's packets. */
+/* The MTU alone, without that lock. 0: unknown, or it says nothing of the rail's packets. */
 uint32_t kvr_rail_link_mtu(const char *sys, const struct kvr_rail_facts *facts);
 
 /* link_pfc.c */

@@ -51,7 +51,8 @@ static const struct kvr_command command = {
         "a\n"
         "file (--xml) only cards, GPUs and the ways between them are checked.\n"
         "\n"
-        "With --peer, checks whose names begin with 'peer_' compare this host, or the agent of\n"
+        "With --peer, checks with names that begin with 'peer_' compare this host, or the agent "
+        "of\n"
         "--from, with that agent: versions, provider, rails, networks, MTU, GIDs, flow control,\n"
         "limits, GPUDirect, clocks, ports. 'wrong': the two move nothing between them.",
     .parts = parts,

@@ -17,7 +17,7 @@ struct doctor_side {
     bool up;
     char state[KVR_NAME_BYTES]; /* of an agent: "up", "lost", "stopped" */
     double silent_s;
-    bool traits_shown; /* the scheduler is new enough to say what the agent tells */
+    bool traits_shown; /* the scheduler is new enough to show them */
     bool clock_heard;
     double clock_ahead_s; /* of the scheduler's */
     struct kvr_agent_facts facts;
@@ -54,8 +54,8 @@ void doctor_judge_pair(const struct doctor_pair *pair, struct doctor_findings *f
 /* Its parts. */
 void doctor_judge_pair_rails(const struct doctor_pair *pair, struct doctor_findings *findings);
 void doctor_judge_pair_host(const struct doctor_pair *pair, struct doctor_findings *findings);
-/* True, after a finding: the side does not tell its traits. */
-bool doctor_untold(const struct doctor_side *side, bool told, const char *check,
-                   struct doctor_findings *findings);
+/* True, after a finding: the side does not report its traits. */
+bool doctor_unreported(const struct doctor_side *side, bool reported, const char *check,
+                       struct doctor_findings *findings);
 
 #endif

@@ -105,7 +105,7 @@ static const struct comparison {
     const char *check;
     verdict (*compare)(const struct kvr_rail_snapshot *a, const struct kvr_rail_snapshot *b);
     void (*show)(const struct kvr_rail_snapshot *rail, char ret_text[SHOWN_BYTES]);
-    bool told; /* by newer agents alone */
+    bool reported; /* by newer agents alone */
     doctor_state state;
     const char *remedy;
     const char *unknown; /* of every pair */
@@ -122,10 +122,10 @@ static const struct comparison {
      "no kind of link is known at both ends of a pair"},
     {"peer_pfc", compare_pfc, show_pfc, true, DOCTOR_WARNING,
      "set priority flow control alike on both cards and on the switches between (dcb pfc)",
-     "no pair of RoCE cards whose drivers say what PFC they have"},
+     "no pair of RoCE cards with drivers that show their PFC"},
     {"peer_ecn", compare_ecn, show_ecn, true, DOCTOR_WARNING,
      "set ECN of RoCE alike on both cards (/sys/class/net/NAME/ecn)",
-     "no pair of RoCE cards whose drivers say what ECN they have"},
+     "no pair of RoCE cards with drivers that show their ECN"},
     {"peer_gpudirect", compare_paths, show_path, true, DOCTOR_WARNING,
      "run `kvrail doctor` on the host that stages: device_memory says what is missing",
      "no pair of rails with GPUs at both ends"},
@@ -153,7 +153,7 @@ static void judge_comparison(const struct doctor_rail_pairs *pairs, const struct
         equal += found == EQUAL;
     }
     if (example[0] == NULL) {
-        if (!of->told || !doctor_rails_untold(pairs, of->check, findings))
+        if (!of->reported || !doctor_rails_unreported(pairs, of->check, findings))
             doctor_add(findings, of->check, DOCTOR_ABSENT, NULL, "%s", of->unknown);
         return;
     }

@@ -9,29 +9,30 @@
 /* Clocks that differ by more make the traces of two hosts hard to read. */
 #define CLOCK_DIFFERENCE_S 0.25
 
-bool doctor_untold(const struct doctor_side *side, bool told, const char *check,
-                   struct doctor_findings *findings)
+bool doctor_unreported(const struct doctor_side *side, bool reported, const char *check,
+                       struct doctor_findings *findings)
 {
-    if (told)
+    if (reported)
         return false;
     if (!side->traits_shown)
         doctor_add(findings, check, DOCTOR_ABSENT, NULL,
-                   "%s: not told: the scheduler is older than this kvrail", side->name);
+                   "%s: not reported: the scheduler is older than this kvrail", side->name);
     else if (!side->up)
         doctor_add(findings, check, DOCTOR_ABSENT, NULL,
-                   "%s: not told since the scheduler was started", side->name);
+                   "%s: not reported since the scheduler was started", side->name);
     else
-        doctor_add(findings, check, DOCTOR_ABSENT, NULL, "%s: not told by its version %s",
+        doctor_add(findings, check, DOCTOR_ABSENT, NULL, "%s: not reported by its version %s",
                    side->name, side->facts.version);
     return true;
 }
 
-static bool untold_by_any(const struct doctor_pair *pair, const char *check,
-                          struct doctor_findings *findings)
+static bool unreported_by_any(const struct doctor_pair *pair, const char *check,
+                              struct doctor_findings *findings)
 {
-    bool ours = doctor_untold(&pair->ours, pair->ours.facts.traits.told, check, findings);
+    bool ours = doctor_unreported(&pair->ours, pair->ours.facts.traits.reported, check, findings);
 
-    return doctor_untold(&pair->theirs, pair->theirs.facts.traits.told, check, findings) || ours;
+    return doctor_unreported(&pair->theirs, pair->theirs.facts.traits.reported, check, findings) ||
+           ours;
 }
 
 /* ---- the agents ------------------------------------------------------------------------------ */
@@ -86,7 +87,7 @@ static void judge_insecure(const struct doctor_pair *pair, struct doctor_finding
                    ours->facts.secure ? ours->name : theirs->name);
     else if (!theirs->facts.secure)
         doctor_add(findings, check, DOCTOR_WARNING,
-                   "give agents certificates, unless nobody else reaches this network",
+                   "give agents certificates, unless no other user or host reaches this network",
                    "%s runs with --insecure: its peers prove no identity, and agents with "
                    "certificates do not talk to it",
                    theirs->name);
@@ -119,7 +120,7 @@ static void judge_libfabric(const struct doctor_pair *pair, struct doctor_findin
     const char *ours = pair->ours.facts.traits.libfabric;
     const char *theirs = pair->theirs.facts.traits.libfabric;
 
-    if (untold_by_any(pair, check, findings))
+    if (unreported_by_any(pair, check, findings))
         return;
     if (ours[0] == '\0' || theirs[0] == '\0')
         doctor_add(findings, check, DOCTOR_ABSENT, NULL, "%s has loaded none",
@@ -172,7 +173,8 @@ static void judge_locked(const struct doctor_side *side, struct doctor_findings 
 /* Of this host the other checks say it. */
 static void judge_limits(const struct doctor_side *side, struct doctor_findings *findings)
 {
-    if (!side->agent || doctor_untold(side, side->facts.traits.told, "peer_limits", findings))
+    if (!side->agent ||
+        doctor_unreported(side, side->facts.traits.reported, "peer_limits", findings))
         return;
     judge_files(side, findings);
     judge_locked(side, findings);
@@ -184,7 +186,7 @@ static bool judge_synchronised(const struct doctor_side *side, struct doctor_fin
 {
     const struct kvr_host_traits *traits = &side->facts.traits;
 
-    if (doctor_untold(side, traits->told, "peer_clock", findings))
+    if (doctor_unreported(side, traits->reported, "peer_clock", findings))
         return false;
     if (!traits->clock_known)
         doctor_add(findings, "peer_clock", DOCTOR_ABSENT, NULL,
@@ -263,12 +265,12 @@ static void judge_rail_ports(const struct doctor_side *side, struct doctor_findi
     kvr_provider_cards(side->facts.provider, cards);
     provider = kvr_provider_find(cards);
     if (side->facts.role != KVR_ROLE_TARGET)
-        doctor_add(findings, check, DOCTOR_ABSENT, NULL, "to rails of %s nobody connects",
+        doctor_add(findings, check, DOCTOR_ABSENT, NULL, "no peer connects to rails of %s",
                    side->name);
     else if (provider != NULL && !provider->rail_ports)
         doctor_add(findings, check, DOCTOR_ABSENT, NULL, "rails of %s have no IP ports",
                    side->name);
-    else if (doctor_untold(side, traits->told, check, findings))
+    else if (doctor_unreported(side, traits->reported, check, findings))
         return;
     else if (traits->rail_port_first == 0)
         doctor_add(findings, check, DOCTOR_OK, NULL,

@@ -38,7 +38,7 @@ static void rail_fill(const struct topo *host, uint32_t index, struct kvr_rail_s
     snprintf(rail->address, sizeof(rail->address), "%s", facts->source);
     rail->state = KVR_RAIL_UP;
     rail->speed_bps = facts->speed_bps;
-    traits->told = true;
+    traits->reported = true;
     snprintf(traits->network, sizeof(traits->network), "%s", facts->network);
     memcpy(traits->plane, traits->network, sizeof(traits->plane));
     kvr_rail_link_read(KVR_SYS, facts, &traits->link);
@@ -81,7 +81,7 @@ void doctor_side_own(const struct doctor_facts *facts, const char *provider, dou
         snprintf(own->provider, sizeof(own->provider), "%s", cards);
         rails_fill(facts->host, list, own);
     }
-    traits->told = true;
+    traits->reported = true;
     snprintf(traits->libfabric, sizeof(traits->libfabric), "%s", kvr_libfabric_version());
     traits->files_limit = facts->process.files_limit;
     traits->lockable_bytes = kvr_lockable_bytes();

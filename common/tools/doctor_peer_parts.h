@@ -12,7 +12,7 @@ struct doctor_cards {
     const struct kvr_rail_snapshot *list[KVR_RAILS_MAX];
     const char *planes[KVR_RAILS_MAX];
     bool paired[KVR_RAILS_MAX]; /* it is in a near pair */
-    bool told;                  /* by each of them */
+    bool reported;              /* by each of them */
 };
 
 struct doctor_rail_pairs {
@@ -21,9 +21,9 @@ struct doctor_rail_pairs {
     struct kvr_rail_pair list[KVR_RAIL_PAIRS_MAX];
 };
 
-/* True, after a finding for each: some rail does not tell its traits. */
-bool doctor_rails_untold(const struct doctor_rail_pairs *pairs, const char *check,
-                         struct doctor_findings *findings);
+/* True, after a finding for each: some rail does not report its traits. */
+bool doctor_rails_unreported(const struct doctor_rail_pairs *pairs, const char *check,
+                             struct doctor_findings *findings);
 
 /* doctor_peer_compare.c: what the rails of a near pair should have in common. */
 void doctor_compare_rails(const struct doctor_rail_pairs *pairs, struct doctor_findings *findings);

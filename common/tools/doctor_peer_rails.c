@@ -7,7 +7,7 @@
 /* What this host would call its planes is not known: then networks alone are compared. */
 static void cards_find(const struct doctor_side *side, bool labels, struct doctor_cards *cards)
 {
-    *cards = (struct doctor_cards){.side = side, .told = true};
+    *cards = (struct doctor_cards){.side = side, .reported = true};
     for (uint32_t i = 0; i < side->facts.rail_count; i++) {
         const struct kvr_rail_snapshot *rail = &side->facts.rails[i];
         const struct kvr_provider *provider = kvr_provider_find(rail->provider);
@@ -16,7 +16,7 @@ static void cards_find(const struct doctor_side *side, bool labels, struct docto
             continue;
         cards->planes[cards->count] = labels ? rail->traits.plane : rail->traits.network;
         cards->list[cards->count++] = rail;
-        cards->told &= rail->traits.told;
+        cards->reported &= rail->traits.reported;
     }
 }
 
@@ -38,12 +38,12 @@ static void pairs_find(const struct doctor_pair *pair, struct doctor_rail_pairs 
     }
 }
 
-bool doctor_rails_untold(const struct doctor_rail_pairs *pairs, const char *check,
-                         struct doctor_findings *findings)
+bool doctor_rails_unreported(const struct doctor_rail_pairs *pairs, const char *check,
+                             struct doctor_findings *findings)
 {
-    bool ours = doctor_untold(pairs->ours.side, pairs->ours.told, check, findings);
+    bool ours = doctor_unreported(pairs->ours.side, pairs->ours.reported, check, findings);
 
-    return doctor_untold(pairs->theirs.side, pairs->theirs.told, check, findings) || ours;
+    return doctor_unreported(pairs->theirs.side, pairs->theirs.reported, check, findings) || ours;
 }
 
 /* ---- provider and number --------------------------------------------------------------------- */
@@ -74,24 +74,30 @@ static bool judge_provider(const struct doctor_pair *pair, struct doctor_finding
     return false;
 }
 
+struct names {
+    uint32_t count;
+    const char *first[DOCTOR_NAMES_SHOWN];
+};
+
+static void names_add(struct names *names, const char *name)
+{
+    if (names->count < DOCTOR_NAMES_SHOWN)
+        names->first[names->count] = name;
+    names->count++;
+}
+
 static void judge_down(const struct doctor_cards *cards, struct doctor_findings *findings)
 {
-    const char *names[DOCTOR_NAMES_SHOWN] = {NULL};
+    struct names names = {.count = 0};
     char text[DOCTOR_NAMES_BYTES];
-    uint32_t count = 0;
 
-    for (uint32_t i = 0; i < cards->count; i++) {
-        if (cards->list[i]->state != KVR_RAIL_DOWN)
-            continue;
-        if (count < DOCTOR_NAMES_SHOWN)
-            names[count] = cards->list[i]->name;
-        count++;
-    }
-    if (count == 0)
-        return;
-    doctor_names_show(names, count, text);
-    doctor_add(findings, "peer_rails", DOCTOR_WARNING, kvr_odd_remedy(KVR_ODD_RAIL_DOWN),
-               "down at %s: %s", cards->side->name, text);
+    for (uint32_t i = 0; i < cards->count; i++)
+        if (cards->list[i]->state == KVR_RAIL_DOWN)
+            names_add(&names, cards->list[i]->name);
+    doctor_names_show(names.first, names.count, text);
+    if (names.count > 0)
+        doctor_add(findings, "peer_rails", DOCTOR_WARNING, kvr_odd_remedy(KVR_ODD_RAIL_DOWN),
+                   "down at %s: %s", cards->side->name, text);
 }
 
 static void judge_number(const struct doctor_rail_pairs *pairs, struct doctor_findings *findings)
@@ -150,7 +156,7 @@ static void judge_planes(const struct doctor_rail_pairs *pairs, struct doctor_fi
     char text[DOCTOR_NAMES_BYTES];
     uint32_t alone = 0;
 
-    if (doctor_rails_untold(pairs, check, findings))
+    if (doctor_rails_unreported(pairs, check, findings))
         return;
     for (int i = 0; i < 2; i++) {
         uint32_t count = alone_show(sides[i], text);
@@ -175,26 +181,22 @@ static void judge_planes(const struct doctor_rail_pairs *pairs, struct doctor_fi
 /* Ends that agree on doing nothing lose packets all the same. */
 static void judge_lossless(const struct doctor_cards *cards, struct doctor_findings *findings)
 {
-    const char *names[DOCTOR_NAMES_SHOWN] = {NULL};
+    struct names names = {.count = 0};
     char text[DOCTOR_NAMES_BYTES];
-    uint32_t count = 0;
 
     for (uint32_t i = 0; i < cards->count; i++) {
         const struct kvr_link *link = &cards->list[i]->traits.link;
 
-        if (!link->pfc_known || link->pfc != 0 || !link->ecn_known || link->ecn != 0)
-            continue;
-        if (count < DOCTOR_NAMES_SHOWN)
-            names[count] = cards->list[i]->name;
-        count++;
+        if (link->pfc_known && link->pfc == 0 && link->ecn_known && link->ecn == 0)
+            names_add(&names, cards->list[i]->name);
     }
-    if (count == 0)
-        return;
-    doctor_names_show(names, count, text);
-    doctor_add(findings, "peer_lossless", DOCTOR_WARNING,
-               "turn on PFC or ECN for the priority of RoCE, on the switches too: a lost packet "
-               "costs RoCE much",
-               "RoCE cards of %s without PFC and without ECN: %s", cards->side->name, text);
+    doctor_names_show(names.first, names.count, text);
+    if (names.count > 0)
+        doctor_add(
+            findings, "peer_lossless", DOCTOR_WARNING,
+            "turn on PFC or ECN for the priority of RoCE, on the switches too: a lost packet "
+            "costs RoCE much",
+            "RoCE cards of %s without PFC and without ECN: %s", cards->side->name, text);
 }
 
 void doctor_judge_pair_rails(const struct doctor_pair *pair, struct doctor_findings *findings)

@@ -46,8 +46,8 @@ static void get_host_traits(const json_t *object, struct kvr_host_traits *traits
     const json_t *synchronised = json_object_get(object, "clock_synchronised");
     const json_t *ports = json_object_get(object, "rail_ports");
 
-    traits->told = json_is_object(object);
-    if (!traits->told)
+    traits->reported = json_is_object(object);
+    if (!traits->reported)
         return;
     get_text(object, "libfabric", traits->libfabric, sizeof(traits->libfabric));
     traits->files_limit = get_limit(object, "open_files");
@@ -64,8 +64,8 @@ static void get_rail_traits(const json_t *object, struct kvr_rail_traits *traits
 {
     char name[KVR_NAME_BYTES];
 
-    traits->told = json_is_object(object);
-    if (!traits->told)
+    traits->reported = json_is_object(object);
+    if (!traits->reported)
         return;
     get_text(object, "plane", traits->plane, sizeof(traits->plane));
     get_text(object, "network", traits->network, sizeof(traits->network));

@@ -24,7 +24,7 @@ bool report_host_traits_put(const struct kvr_host_traits *in, Kvrail__Report__Ho
     kvrail__report__host_traits__init(out);
     HOST_FIELDS(KVR_PROTO_COPY)
     out->libfabric = kvr_proto_text(in->libfabric);
-    return in->told;
+    return in->reported;
 }
 
 bool report_rail_traits_put(const struct kvr_rail_traits *in, Kvrail__Report__RailTraits *out)
@@ -36,7 +36,7 @@ bool report_rail_traits_put(const struct kvr_rail_traits *in, Kvrail__Report__Ra
     out->network = kvr_proto_text(in->network);
     out->link = kvr_proto_text(kvr_link_name(in->link.kind));
     out->device_path = kvr_proto_text(kvr_path_name(in->device_path));
-    return in->told;
+    return in->reported;
 }
 
 const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
@@ -45,7 +45,7 @@ const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
     if (!report_copy_text(in->libfabric, out->libfabric, sizeof(out->libfabric)))
         return "facts.traits.libfabric";
     HOST_FIELDS(KVR_PROTO_COPY)
-    out->told = true;
+    out->reported = true;
     return NULL;
 }
 
@@ -61,6 +61,6 @@ const char *report_rail_traits_get(const Kvrail__Report__RailTraits *in,
     RAIL_MEMBERS(KVR_PROTO_GET)
     out->link.kind = kvr_link_from_name(in->link);
     out->device_path = kvr_path_from_name(in->device_path);
-    out->told = true;
+    out->reported = true;
     return NULL;
 }

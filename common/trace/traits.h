@@ -1,5 +1,5 @@
 /* What an agent says of its host and its rails that two agents should have in common: `kvrail
- * doctor --peer` compares it. An older agent says nothing (told is false). Plain values. */
+ * doctor --peer` compares it. An older agent reports none of it. Plain values. */
 #ifndef KVR_TRACE_TRAITS_H
 #define KVR_TRACE_TRAITS_H
 
@@ -13,7 +13,7 @@
 #define KVR_LIBFABRIC_VERSION_BYTES 32
 
 struct kvr_host_traits {
-    bool told;
+    bool reported;
     char libfabric[KVR_LIBFABRIC_VERSION_BYTES]; /* "1.17.0"; "": none is loaded */
     uint64_t files_limit;                        /* of the agent; UINT64_MAX: none */
     uint64_t lockable_bytes; /* that cards may lock for it; UINT64_MAX: no limit */
@@ -24,7 +24,7 @@ struct kvr_host_traits {
 };
 
 struct kvr_rail_traits {
-    bool told;
+    bool reported;
     char plane[KVR_PLANE_BYTES];   /* the operator's label, or the network, or "" */
     char network[KVR_PLANE_BYTES]; /* its IP network, or "" */
     struct kvr_link link;

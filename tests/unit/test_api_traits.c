@@ -1,5 +1,6 @@
-/* Goal: the API shows what an agent tells of its host and rails, keeps unknown apart from none, and
- * compares the agent's clock with the scheduler's. Method: reports to the fleet, and its JSON. */
+/* Goal: the API shows what an agent reports of its host and rails, keeps unknown apart from none,
+ * and compares the agent's clock with the scheduler's. Method: reports to the fleet, and its JSON.
+ */
 #include "tests/support/check.h"
 
 #include "scheduler/api_json.h"
@@ -45,7 +46,7 @@ static void expect(const json_t *object, const char *key, const char *text)
     free(found);
 }
 
-static void an_older_agent_tells_nothing(void **state)
+static void an_older_agent_reports_nothing(void **state)
 {
     json_t *agent;
 
@@ -57,7 +58,7 @@ static void an_older_agent_tells_nothing(void **state)
     json_decref(agent);
 }
 
-static void what_is_told_is_shown(void **state)
+static void what_is_reported_is_shown(void **state)
 {
     const json_t *traits;
     json_t *agent;
@@ -65,7 +66,7 @@ static void what_is_told_is_shown(void **state)
     (void)state;
     facts = (struct kvr_agent_facts){
         .rail_count = 1,
-        .traits = {.told = true,
+        .traits = {.reported = true,
                    .libfabric = "2.1.0",
                    .files_limit = 524288,
                    .lockable_bytes = 65536,
@@ -74,7 +75,7 @@ static void what_is_told_is_shown(void **state)
                    .clock_error_us = 4000,
                    .rail_port_first = 9500,
                    .rail_port_last = 9563},
-        .rails = {{.traits = {.told = true,
+        .rails = {{.traits = {.reported = true,
                               .plane = "red",
                               .network = "10.1.0.0/24",
                               .link = {KVR_LINK_ROCE_V2, 9000, true, true, 1 << 3, 0},
@@ -108,8 +109,8 @@ static void what_is_unknown_is_null(void **state)
     (void)state;
     facts = (struct kvr_agent_facts){
         .rail_count = 1,
-        .traits = {.told = true, .files_limit = UINT64_MAX, .lockable_bytes = UINT64_MAX},
-        .rails = {{.traits = {.told = true}}}};
+        .traits = {.reported = true, .files_limit = UINT64_MAX, .lockable_bytes = UINT64_MAX},
+        .rails = {{.traits = {.reported = true}}}};
     agent = agent_after(0);
     traits = json_object_get(agent, "traits");
     for (const char *const *key =
@@ -152,8 +153,8 @@ static void the_agents_clock_is_compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_older_agent_tells_nothing),
-        cmocka_unit_test(what_is_told_is_shown),
+        cmocka_unit_test(an_older_agent_reports_nothing),
+        cmocka_unit_test(what_is_reported_is_shown),
         cmocka_unit_test(what_is_unknown_is_null),
         WITH_STORE(the_agents_clock_is_compared),
     };

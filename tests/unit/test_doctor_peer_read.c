@@ -1,5 +1,6 @@
-/* Goal: `kvrail doctor --peer` reads of an agent what the scheduler was told, and an unknown name
- * gets a sentence. Method: the scheduler's own JSON of facts by hand, read again. */
+/* Goal: `kvrail doctor --peer` reads what an agent has reported to the scheduler, and an unknown
+ * name gets a sentence; a dial ends. Method: the scheduler's own JSON of facts by hand, read again.
+ */
 #include "tests/support/check.h"
 
 #include "scheduler/api_json.h"
@@ -27,7 +28,7 @@ static void facts_set(void)
         .provider = "verbs+local",
         .secure = true,
         .rail_count = 2,
-        .traits = {.told = true,
+        .traits = {.reported = true,
                    .libfabric = "2.1.0",
                    .files_limit = 524288,
                    .lockable_bytes = UINT64_MAX,
@@ -41,7 +42,7 @@ static void facts_set(void)
                    .address = "10.1.0.7",
                    .state = KVR_RAIL_DOWN,
                    .speed_bps = UINT64_C(400000000000),
-                   .traits = {.told = true,
+                   .traits = {.reported = true,
                               .plane = "red",
                               .network = "10.1.0.0/24",
                               .link = {KVR_LINK_ROCE_V2, 9000, true, true, 1 << 3, 0},
@@ -50,7 +51,7 @@ static void facts_set(void)
                   {.name = "local", .provider = "local", .address = "here"}}};
 }
 
-static void an_agent_is_read_as_it_was_told(void **state)
+static void an_agent_is_read_as_it_reported(void **state)
 {
     struct agent_view views[2] = {{.row = {.name = "decode-0"}, .facts = &facts},
                                   {.row = {.name = "prefill-0", .seen_ns = 2 * (int64_t)KVR_S},
@@ -85,7 +86,7 @@ static void an_older_scheduler_shows_no_traits(void **state)
     json_object_del(json_array_get(json_object_get(agent, "rails"), 0), "traits");
     assert_int_equal(doctor_side_read(answer, "a", &side, NULL), KVR_OK);
     assert_false(side.up || side.traits_shown || side.clock_heard);
-    assert_false(side.facts.traits.told || side.facts.rails[0].traits.told);
+    assert_false(side.facts.traits.reported || side.facts.rails[0].traits.reported);
     assert_string_equal(side.state, "lost");
     json_decref(answer);
 }
@@ -136,13 +137,30 @@ static void wrong_types_are_read_as_nothing(void **state)
     json_decref(answer);
 }
 
+static void dials_end_within_their_bound(void **state)
+{
+    struct doctor_dial dial;
+
+    (void)state;
+    doctor_dial("127.0.0.1:1", KVR_S, &dial);
+    assert_true(dial.tried);
+    assert_non_null(strstr(dial.error.detail, "refused"));
+    doctor_dial("not an address", KVR_S, &dial);
+    assert_int_not_equal(dial.error.status, KVR_OK);
+    doctor_dial("192.0.2.1:9480", 50 * KVR_MS,
+                &dial); /* an address for documents: no host has it */
+    assert_int_not_equal(dial.error.status, KVR_OK);
+    assert_true(dial.took < 20 * KVR_S);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_agent_is_read_as_it_was_told),
+        cmocka_unit_test(an_agent_is_read_as_it_reported),
         cmocka_unit_test(an_older_scheduler_shows_no_traits),
         cmocka_unit_test(an_unknown_name_gets_those_that_there_are),
         cmocka_unit_test(wrong_types_are_read_as_nothing),
+        cmocka_unit_test(dials_end_within_their_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

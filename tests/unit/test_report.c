@@ -41,8 +41,8 @@ static struct kvr_event sample_event(void)
 /* Some rails say nothing. */
 static void sample_rail_traits(int rail, struct kvr_rail_traits *traits)
 {
-    traits->told = rail % 3 != 0;
-    if (!traits->told)
+    traits->reported = rail % 3 != 0;
+    if (!traits->reported)
         return;
     strcpy(traits->plane, "red");
     strcpy(traits->network, "10.1.0.0/24");
@@ -86,7 +86,7 @@ static void sample_facts(struct kvr_agent_facts *facts)
     facts->tenants[1].counters[KVR_TENANT_POSTED] = UINT64_MAX;
     facts->engines[0].rank.generation = 8;
     facts->engines[0].region_bytes = 3ull << 30;
-    facts->traits.told = true;
+    facts->traits.reported = true;
     strcpy(facts->traits.libfabric, "2.1.0");
     facts->traits.files_limit = 524288;
     facts->traits.lockable_bytes = UINT64_MAX;
@@ -221,8 +221,8 @@ static void refuse(const char *bytes, size_t size, kvr_status status, const char
     assert_non_null(strstr(error.detail, word));
 }
 
-/* Of host and rails that are told, so that absence is known from zeros. */
-static void report_of_an_older_agent_tells_no_traits(void **state)
+/* An absent message is not one of zeros. */
+static void report_of_an_older_agent_has_no_traits(void **state)
 {
     static struct kvr_agent_facts facts;
     struct kvr_report report = {.agent = "a", .facts = &facts}, *decoded;
@@ -230,13 +230,13 @@ static void report_of_an_older_agent_tells_no_traits(void **state)
     (void)state;
     facts.rail_count = 1;
     decoded = round_trip(&report);
-    assert_false(decoded->facts->traits.told);
-    assert_false(decoded->facts->rails[0].traits.told);
+    assert_false(decoded->facts->traits.reported);
+    assert_false(decoded->facts->rails[0].traits.reported);
     kvr_report_free(decoded);
-    facts.traits.told = facts.rails[0].traits.told = true; /* and nothing else */
+    facts.traits.reported = facts.rails[0].traits.reported = true; /* and nothing else */
     decoded = round_trip(&report);
-    assert_true(decoded->facts->traits.told);
-    assert_true(decoded->facts->rails[0].traits.told);
+    assert_true(decoded->facts->traits.reported);
+    assert_true(decoded->facts->rails[0].traits.reported);
     kvr_report_free(decoded);
 }
 
@@ -351,7 +351,7 @@ int main(void)
         cmocka_unit_test(report_holds_a_full_batch),
         cmocka_unit_test(report_followed_by_an_envelope_is_one_report),
         cmocka_unit_test(report_text_that_cannot_be_printed_becomes_question_marks),
-        cmocka_unit_test(report_of_an_older_agent_tells_no_traits),
+        cmocka_unit_test(report_of_an_older_agent_has_no_traits),
         cmocka_unit_test(report_refuses_what_is_wrong),
         cmocka_unit_test(report_keeps_the_number_of_an_event_it_does_not_know),
         cmocka_unit_test(answer_survives_a_round_trip),
