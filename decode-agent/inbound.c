@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "decode-agent/fetch.h"
 #include "decode-agent/layers.h"
@@ -285,7 +286,10 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
         return;
     }
     if (message->head.kind == KVR_GROUP_RAIL_ERROR) { /* a peer's write may be lost (rule 4) */
-        inbound_rail_recycle(inbound, message->rail_error.rail, message->rail_error.epoch);
+        if (message->rail_error.status == KVR_PEER_LOST)
+            strangers_reported(inbound, message->rail_error.rail, message->rail_error.epoch);
+        else
+            inbound_rail_recycle(inbound, message->rail_error.rail, message->rail_error.epoch);
         return;
     }
     if (message->head.kind == KVR_GROUP_SENDER_SET) {
@@ -293,7 +297,8 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
         return;
     }
     if (land.head.kind == LAND_STRANGERS) {
-        strangers_reported(inbound, land.epoch.rail, land.epoch.epoch);
+        if (!KVR_MUTANT(strangers_never_too_many))
+            strangers_reported(inbound, land.epoch.rail, land.epoch.epoch);
         return;
     }
     if (message->head.kind == KVR_GROUP_RECYCLED) {

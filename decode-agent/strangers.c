@@ -1,14 +1,17 @@
 /* When a rail gets a fresh endpoint because strangers write to it (rule 5): its successor has
- * another address, which they must find again.
+ * another address, which they must find again. Or because a peer's write has broken off (rule 4):
+ * one with a key can hang up in the middle of a write as often as it likes.
  *
  * The renewal itself could be the attack: each costs the peers of the rail what is on its way. So
  * the first comes at once, and the next ones at growing distances, up to a minute: until then a
  * rail with tags goes on, and a guess is right once in 2^32. A rail without tags counts nothing
  * until it is renewed (land_strangers.c), so it waits for a second and no longer. A rail that was
- * left alone for some such waits begins anew. */
+ * left alone for some such waits begins anew.
+ *
+ * A write that broke off may wait: its source has seen the end of the connection, too, and sends
+ * RAIL_LOST. Where it has not, QUIET finds counts that stay unequal, and ends the epoch. */
 #include "decode-agent/strangers.h"
 
-#include "base/mutant.h"
 #include "decode-agent/fence.h"
 
 #define FORGOTTEN_WAITS 8u
@@ -46,7 +49,7 @@ void strangers_tick(struct inbound *inbound, uint32_t rail)
 
 void strangers_reported(struct inbound *inbound, uint32_t rail, uint32_t epoch)
 {
-    if (rail >= inbound->options.rail_count || KVR_MUTANT(strangers_never_too_many))
+    if (rail >= inbound->options.rail_count)
         return;
     inbound->rails[rail].strangers.epoch = epoch;
     strangers_tick(inbound, rail);

@@ -43,7 +43,7 @@ static void renew(struct outbound *outbound, uint32_t peer, uint32_t rail)
     outbound->peers[peer].renewals[rail]++;
     if (((outbound->recycle.wanted | outbound->recycle.under_way) >> rail & 1) != 0)
         return; /* that tries every pair of the rail anew */
-    if (others_use(outbound, peer, rail))
+    if ((outbound->peers[peer].shared >> rail & 1) != 0 || others_use(outbound, peer, rail))
         outbound->ports->command(outbound->ports->self, &message);
     else
         rail_repair_recycle(outbound, rail);
@@ -60,6 +60,7 @@ static void repair(struct outbound *outbound, uint32_t peer)
         if (outbound->now < state->repair_at[rail])
             continue;
         state->repair_at[rail] = KVR_NEVER;
+        state->renewals[rail] += state->shared >> rail & 1;
         rail_repair_recycle(outbound, rail);
     }
 }
@@ -115,10 +116,12 @@ void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_b
     struct outbound_peer *state = &outbound->peers[broken->peer];
     const struct kvr_pair *pair = &broken->pair;
     uint32_t doublings = kvr_min_u32(state->renewals[pair->rail], RENEW_DOUBLINGS);
+    uint64_t bit = UINT64_C(1) << pair->rail;
 
     if (!state->up)
         return;
     state->broken = *broken;
+    state->shared = broken->shared ? state->shared | bit : state->shared & ~bit;
     retransmit_list_all(outbound, broken->peer, pair->rail, pair->target_rail, pair->epoch);
     if (!broken->proven) {
         /* Tried anew, less and less often. */
@@ -127,9 +130,11 @@ void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_b
                 outbound->now + (outbound->options.silence_ns << doublings);
         return;
     }
-    /* If the network failed and not the peer, a fresh endpoint of ours may reach it again. */
+    /* If the network failed and not the peer, a fresh endpoint of ours may reach it again. Where it
+     * costs pairs that work their writes, that too is tried less and less often. */
     if (state->repair_at[pair->rail] == KVR_NEVER)
-        state->repair_at[pair->rail] = outbound->now + outbound->options.silence_ns;
+        state->repair_at[pair->rail] =
+            outbound->now + (outbound->options.silence_ns << (broken->shared ? doublings : 0));
 }
 
 /* Whether the group writes to another peer: that peer would lose what is on its way. */

@@ -39,6 +39,7 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
     for (uint32_t i = 0; i < KVR_RAIL_GROUPS_MAX; i++)
         state->lost[i] = (struct outbound_lost){.since = KVR_NEVER, .from = KVR_NEVER};
     state->broken = (struct kvr_group_pair_broken){0};
+    state->shared = 0;
     for (uint32_t group = 0; group < outbound->options.groups.count; group++) {
         message.head.group = group;
         message.peer_rails.rails = rails[group];

@@ -48,7 +48,8 @@ struct outbound_peer {
     kvr_ns repair_at[KVR_RAILS_MAX]; /* our rail has a broken pair to it: recycle then */
     kvr_ns renew_at[KVR_RAILS_MAX]; /* the same, but no write has ever come through: try the address
                                        anew then, or recycle where no other peer uses the rail */
-    uint32_t renewals[KVR_RAILS_MAX];               /* such trials, in this session */
+    uint64_t shared; /* bits of our rails: other pairs of the rail worked when that one broke */
+    uint32_t renewals[KVR_RAILS_MAX]; /* such trials, in this session, and recycles of those */
     struct outbound_lost lost[KVR_RAIL_GROUPS_MAX]; /* by rail group of ours */
     struct kvr_group_pair_broken broken;            /* the last pair that broke; status 0: none */
 };

@@ -289,6 +289,7 @@ static void get_transfers(struct api *api, const struct api_query *query, struct
 
 struct event_list {
     json_t *array;
+    const char *tenant; /* of the transfer */
     int64_t from_ns;
 };
 
@@ -296,7 +297,7 @@ static void add_event(void *self, const struct stored_event *event)
 {
     struct event_list *list = self;
 
-    json_array_append_new(list->array, json_event(event, list->from_ns));
+    json_array_append_new(list->array, json_event(event, list->tenant, list->from_ns));
 }
 
 static bool parse_id(const char *text, uint64_t *ret_id)
@@ -327,7 +328,7 @@ static void get_transfer(struct api *api, const char *id_text, struct api_answer
         api_error(answer, 404, "there is no transfer with that id, or it is past its retention");
         return;
     }
-    list = (struct event_list){json_array(), transfer_opened_ns(&transfer)};
+    list = (struct event_list){json_array(), transfer.tenant, transfer_opened_ns(&transfer)};
     if (!store_list_events(api->store, id, EVENTS_MAX, add_event, &list)) {
         json_decref(list.array);
         database_failed(api, answer);
@@ -483,6 +484,8 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     } else if (strcmp(path, "/api/v1/summary") == 0) {
         if (no_parameters(query, ret_answer))
             get_summary(api, ret_answer);
+    } else if (strcmp(path, "/api/v1/rails/matrix") == 0) {
+        api_get_matrix(api->fleet, query, ret_answer);
     } else if (strcmp(path, "/api/v1/audit") == 0) {
         get_audit(api, query, ret_answer);
     } else if (strcmp(path, "/healthz") == 0) {
@@ -491,7 +494,7 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
         api_error(
             ret_answer, 404,
             "there is nothing at this path; there are /, /metrics, /healthz, /api/v1/summary, "
-            "/api/v1/agents, /api/v1/transfers, /api/v1/transfers/ID, /api/v1/audit and "
-            "/api/v1/session");
+            "/api/v1/agents, /api/v1/transfers, /api/v1/transfers/ID, /api/v1/rails/matrix, "
+            "/api/v1/audit and /api/v1/session");
     }
 }

@@ -6,6 +6,7 @@
  *   /api/v1/transfers          ?state=live|<state>&limit=1..500&after=<cursor>; newest first
  *                              ?request=<beginning of a request's id> instead of a state
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
+ *   /api/v1/rails/matrix       ?source=NAME&target=NAME: how rails reach each other (api_matrix.c)
  *   /api/v1/audit              ?limit=1..500&after=<cursor>; newest first
  *   /api/v1/requests/<id>/…    order.h
  *   /api/v1/session            http_session.c
@@ -50,6 +51,8 @@ void api_error(struct api_answer *ret_answer, unsigned status, const char *messa
 void api_bad_request(struct api_answer *ret_answer, const char *format, const char *value);
 /* Takes over the reference to the object. */
 void api_answer_with(struct api_answer *ret_answer, unsigned status, json_t *object);
+void api_get_matrix(struct fleet *fleet, const struct api_query *query,
+                    struct api_answer *ret_answer);
 /* Decimal digits only. false: not such a number; *ret_number is unchanged. */
 bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 

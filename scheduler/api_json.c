@@ -187,14 +187,15 @@ json_t *json_transfer(const struct transfer *transfer, int64_t now_ns)
     return object;
 }
 
-json_t *json_event(const struct stored_event *event, int64_t from_ns)
+json_t *json_event(const struct stored_event *event, const char *tenant, int64_t from_ns)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:s, s:o}", "kind", event->kind,
-                     "role", event->role, "agent", event->agent, "sequence",
-                     (json_int_t)event->sequence, "at", json_time(event->at_ns), "seconds",
-                     json_seconds(event->at_ns - from_ns), "peer", json_text(event->peer), "bytes",
-                     (json_int_t)event->bytes, "retries", (json_int_t)event->retries, "outcome",
-                     event->outcome, "detail", json_text(event->detail));
+    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:o, s:I, s:I, s:s, s:o}", "kind",
+                     event->kind, "role", event->role, "agent", event->agent, "tenant",
+                     json_text(tenant), "sequence", (json_int_t)event->sequence, "at",
+                     json_time(event->at_ns), "seconds", json_seconds(event->at_ns - from_ns),
+                     "peer", json_text(event->peer), "bytes", (json_int_t)event->bytes, "retries",
+                     (json_int_t)event->retries, "outcome", event->outcome, "detail",
+                     json_text(event->detail));
 }
 
 /* The names are the metrics'. */

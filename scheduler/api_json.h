@@ -12,7 +12,8 @@ json_t *json_seconds(int64_t ns);    /* null for a negative one */
 json_t *json_text(const char *text); /* null for an empty one */
 json_t *json_count(uint64_t value);
 json_t *json_transfer(const struct transfer *transfer, int64_t now_ns);
-json_t *json_event(const struct stored_event *event, int64_t from_ns);
+/* tenant: of its transfer. */
+json_t *json_event(const struct stored_event *event, const char *tenant, int64_t from_ns);
 /* {"audit": [...], "next": ...}; NULL: the database failed. */
 json_t *json_audit(struct store *store, int64_t before, uint32_t limit);
 json_t *json_agent(const struct agent_view *agent, int64_t now_ns);

@@ -21,6 +21,8 @@ struct member {
     } earlier[FLEET_BOOTS_MAX]; /* their transfers are not settled yet */
     int earlier_count;
     bool twins_told;
+    struct kvr_pair_table
+        *pairs; /* of its rails with those of its peers; NULL: none were reported */
     struct kvr_agent_facts facts;
 };
 
@@ -44,12 +46,18 @@ struct fleet *fleet_open(void)
     return fleet;
 }
 
+static void forget_member(struct member *member)
+{
+    kvr_pair_table_close(member->pairs);
+    free(member);
+}
+
 struct fleet *fleet_close(struct fleet *fleet)
 {
     if (fleet == NULL)
         return NULL;
     for (int i = 0; i < fleet->count; i++)
-        free(fleet->members[i]);
+        forget_member(fleet->members[i]);
     pthread_mutex_destroy(&fleet->lock);
     free(fleet);
     return NULL;
@@ -241,6 +249,19 @@ static bool differs(const struct member *member, const struct kvr_report *report
            wall_ns - member->stored_ns > STORED_AT_LEAST_NS;
 }
 
+/* They come with facts alone. Those of an earlier start, or of an agent that stops, do not last. */
+static void take_pairs(struct member *member, const struct kvr_report *report, kvr_ns now)
+{
+    if (report->leaving || member->row.boot != report->boot)
+        member->pairs = kvr_pair_table_close(member->pairs);
+    if (report->pairs == NULL || report->leaving)
+        return;
+    if (member->pairs == NULL)
+        member->pairs = kvr_pair_table_open();
+    if (member->pairs != NULL)
+        kvr_pair_table_take(member->pairs, report->pairs, now);
+}
+
 /* A report without facts has only events. A report of an earlier start comes from a spool and does
  * not describe the present. */
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now, int64_t wall_ns)
@@ -254,6 +275,7 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     if (member != NULL) {
         if (differs(member, report, wall_ns))
             member->stored_ns = wall_ns; /* the writer stores under the same condition */
+        take_pairs(member, report, now);
         if (member->row.boot != report->boot)
             change_boot(member, report->boot, now);
         if (lost_ends(member, report))
@@ -357,8 +379,10 @@ void fleet_settle_silent(struct fleet *fleet, const char *name)
 
     pthread_mutex_lock(&fleet->lock);
     member = member_of(fleet, name);
-    if (member != NULL)
+    if (member != NULL) {
         member->settled = true;
+        member->pairs = kvr_pair_table_close(member->pairs);
+    }
     pthread_mutex_unlock(&fleet->lock);
 }
 
@@ -369,7 +393,7 @@ void fleet_prune(struct fleet *fleet, int64_t before_ns)
     pthread_mutex_lock(&fleet->lock);
     for (int i = 0; i < fleet->count; i++) {
         if (fleet->members[i]->settled && fleet->members[i]->row.seen_ns < before_ns)
-            free(fleet->members[i]);
+            forget_member(fleet->members[i]);
         else
             fleet->members[kept++] = fleet->members[i];
     }
@@ -398,4 +422,61 @@ void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
         visit(self, &view);
     }
     pthread_mutex_unlock(&fleet->lock);
+}
+
+/* ---- pairs of rails ---- */
+
+struct pair_walk {
+    const struct fleet *fleet;
+    const struct member *source;
+    const struct fleet_pairs_wanted *wanted;
+    fleet_visit_pair *visit;
+    void *self;
+    uint32_t count;
+    uint64_t left_out;
+};
+
+static const char *rail_name(const struct member *member, uint32_t rail)
+{
+    return member != NULL && rail < member->facts.rail_count ? member->facts.rails[rail].name
+                                                             : NULL;
+}
+
+static void visit_pair(void *self, const struct kvr_pair_row *row)
+{
+    struct pair_walk *walk = self;
+    int target;
+
+    if (walk->count == walk->wanted->count_max) {
+        walk->left_out++;
+        return;
+    }
+    walk->count++;
+    walk->visit(walk->self,
+                &(struct fleet_pair){
+                    .source = walk->source->row.name,
+                    .rail_name = rail_name(walk->source, row->rail),
+                    .target_rail_name = rail_name(
+                        find(walk->fleet, row->peer, &target) ? walk->fleet->members[target] : NULL,
+                        row->target_rail),
+                    .row = row,
+                });
+}
+
+uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *wanted, kvr_ns now,
+                         fleet_visit_pair *visit, void *self)
+{
+    struct pair_walk walk = {.fleet = fleet, .wanted = wanted, .visit = visit, .self = self};
+
+    pthread_mutex_lock(&fleet->lock);
+    for (int i = 0; i < fleet->count; i++) {
+        walk.source = fleet->members[i];
+        if (walk.source->pairs == NULL || state_of(walk.source, now) != AGENT_UP ||
+            (wanted->source != NULL && strcmp(wanted->source, walk.source->row.name) != 0))
+            continue;
+        walk.left_out +=
+            kvr_pair_table_each(walk.source->pairs, wanted->target, now, visit_pair, &walk);
+    }
+    pthread_mutex_unlock(&fleet->lock);
+    return walk.left_out;
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "scheduler/store.h"
+#include "trace/pair_table.h"
 #include "trace/report.h"
 
 #define FLEET_AGENTS_MAX 1024
@@ -89,5 +90,20 @@ void fleet_prune(struct fleet *fleet, int64_t before_ns);
 /* Each agent in the order of its name, under the lock. */
 typedef void fleet_visit(void *self, const struct agent_view *agent);
 void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self);
+
+/* A pair of rails; the names are those that the agents report, NULL where unknown. */
+struct fleet_pair {
+    const char *source, *rail_name, *target_rail_name;
+    const struct kvr_pair_row *row; /* the target is row->peer */
+};
+struct fleet_pairs_wanted {
+    const char *source, *target; /* NULL: any */
+    uint32_t count_max;
+};
+/* Each pair that agents which are up have reported, in the order of the sources' names, under the
+ * lock. Returns how many more there are. */
+typedef void fleet_visit_pair(void *self, const struct fleet_pair *pair);
+uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *wanted, kvr_ns now,
+                         fleet_visit_pair *visit, void *self);
 
 #endif

@@ -90,8 +90,8 @@ static void connection_changed(void *self, struct MHD_Connection *connection, vo
         *context = http_client_joined(
             &http->clients, kvr_clock_now(),
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
-    else
-        http_client_left(&http->clients, *context);
+    else if (!http_client_left(&http->clients, *context))
+        metrics_silent(http->options.metrics);
 }
 
 static struct request *new_request(struct http *http, struct MHD_Connection *connection)

@@ -35,13 +35,16 @@ void http_client_asked(struct http_clients *clients, kvr_ns now, struct http_cli
         return;
     pthread_mutex_lock(&clients->lock);
     client->asked_at = now;
+    client->has_asked = true;
     pthread_mutex_unlock(&clients->lock);
 }
 
-void http_client_left(struct http_clients *clients, struct http_client *client)
+bool http_client_left(struct http_clients *clients, struct http_client *client)
 {
+    bool has_asked = client == NULL || client->has_asked;
+
     if (client == NULL)
-        return;
+        return has_asked;
     pthread_mutex_lock(&clients->lock);
     if (client->previous != NULL)
         client->previous->next = client->next;
@@ -51,6 +54,7 @@ void http_client_left(struct http_clients *clients, struct http_client *client)
         client->next->previous = client->previous;
     pthread_mutex_unlock(&clients->lock);
     free(client);
+    return has_asked;
 }
 
 /* The daemon's thread then reads the end of the stream, as if the client had closed it. */

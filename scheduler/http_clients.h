@@ -19,6 +19,7 @@ struct http_client {
     struct http_client *next, *previous;
     int socket; /* libmicrohttpd's; open until `left` has returned */
     kvr_ns asked_at;
+    bool has_asked;          /* a whole request; the daemon's thread */
     struct http_shown shown; /* with TLS; the daemon's thread */
 };
 
@@ -34,7 +35,8 @@ void http_clients_done(struct http_clients *clients); /* all have left */
 struct http_client *http_client_joined(struct http_clients *clients, kvr_ns now, int socket);
 /* A whole request has come. client: NULL is fine, here and below. */
 void http_client_asked(struct http_clients *clients, kvr_ns now, struct http_client *client);
-void http_client_left(struct http_clients *clients, struct http_client *client);
+/* False: it has left without a whole request. */
+bool http_client_left(struct http_clients *clients, struct http_client *client);
 
 /* Closes connections that are too slow. */
 void http_clients_sweep(struct http_clients *clients, kvr_ns now);

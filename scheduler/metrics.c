@@ -148,6 +148,13 @@ void metrics_refuse(struct metrics *metrics, refusal why)
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_silent(struct metrics *metrics)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->silent++;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_signed_in(struct metrics *metrics)
 {
     pthread_mutex_lock(&metrics->lock);

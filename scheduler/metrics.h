@@ -29,6 +29,8 @@ void metrics_refused(struct metrics *metrics); /* a report that was refused */
 void metrics_contradicted(struct metrics *metrics, uint64_t count);
 /* A request over HTTP that was refused before it was looked at; a browser that signed in. */
 void metrics_refuse(struct metrics *metrics, refusal why);
+/* A connection ended without a request. */
+void metrics_silent(struct metrics *metrics);
 void metrics_signed_in(struct metrics *metrics);
 /* When the scheduler's certificate ends, in seconds of 1970; 0: it has none. */
 void metrics_set_expiry(struct metrics *metrics, int64_t expiry);

@@ -97,6 +97,8 @@ static void write_access(const struct metrics *metrics, FILE *out)
     for (int why = 0; why < REFUSAL_END; why++)
         fprintf(out, "kvrail_http_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
                 refusal_facts((refusal)why)->name, metrics->refusals[why]);
+    counter(out, "http_silent_connections_total",
+            "Connections to the scheduler that ended without a request.", metrics->silent);
     counter(out, "http_sign_ins_total", "Sessions of browsers that began.", metrics->signed_in);
     head(out, "scheduler_insecure", "gauge",
          "1 for a scheduler that runs with --insecure: agents prove no identity to it.");

@@ -179,6 +179,7 @@ kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
                                          .up = on_up,
                                          .region = agent_region_add,
                                          .request = on_request,
+                                         .pairs = agent_pairs_answer,
                                          .down = on_down};
     kvr_status status = kvr_engine_access_read(&agent->config->engines.users,
                                                &agent->config->engines.groups, &access, error);

@@ -21,6 +21,7 @@ void agent_command(void *self, const struct kvr_group_message *message)
 
     now.head.at = kvr_clock_now();
     group->kick = true;
+    pair_book_command(&((struct kvr_agent *)self)->pairs, message);
     if (!kvr_group_command(group->group, &now))
         abort(); /* a command may not be lost: nothing that follows would be true */
 }
@@ -59,6 +60,8 @@ static void listen_to_groups(void *self)
                 agent->listened_at = kvr_clock_now();
             unreachable_say(&message); /* the machine frees what it points to */
             agent_warmth_heard(agent, kvr_clock_now(), &message);
+            if (agent_pairs_heard(agent, &message))
+                continue;
             if (message.head.kind == KVR_GROUP_RECYCLED)
                 agent_filter_listening(agent);
             if (machine->page_forgotten != NULL && machine->page_forgotten(&message, &engine))

@@ -77,8 +77,10 @@ static const struct kvr_option rows[] = {
                 "card is connected to: cards of both hosts with one label are paired. Without a "
                 "label those in one IP network are."),
     ROW("rails", "plane", LIST, planes, .value = "PATTERN=PLANE", .max = KVR_AGENT_CARDS_MAX,
-        .help = "The plane of cards without a label, as with --rail all: of those whose interface "
-                "or libfabric domain matches the shell's pattern. The first that matches counts."),
+        .help =
+            "The plane of cards without a label, as with --rail all: of those with an interface "
+            "or libfabric domain that matches the shell's pattern. The first that matches "
+            "counts."),
     ROW("rails", "other-planes", CHOICE, other_planes, .choices = "as-needed|never|always",
         .fallback = "as-needed",
         .help = "Of a prefill-agent: whether a card may write to a card of another plane. "

@@ -89,6 +89,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     agent_filter_peer_up(agent, peer, hello);
     agent->counters[KVR_COUNTER_TLS_SESSIONS] += agent->credentials != NULL;
     agent_warmth_up(agent, now, peer);
+    pair_book_up(&agent->pairs, peer, hello->agent);
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
     if (agent->groups.same_host != 0) {
@@ -120,6 +121,7 @@ static void on_lost(void *self, kvr_ns now, uint32_t peer, kvr_status status, co
         agent_tell_peer_down(agent, &info, status, detail);
     }
     agent_warmth_lost(agent, peer);
+    pair_book_lost(&agent->pairs, peer);
     if (!said) {
         agent->counters[status == KVR_INCOMPATIBLE || status == KVR_VERSION
                             ? KVR_COUNTER_HANDSHAKE_FAILURES

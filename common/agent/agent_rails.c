@@ -354,6 +354,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     agent_trial_announce(agent);
     KVR_TRY(agent_filter_open(agent, error));
     KVR_TRY(agent_groups_open(agent, error));
+    agent_pairs_open(agent);
     status =
         agent->program->init(config, &agent->ports, &agent->memory, &agent->groups, &agent->limits);
     if (status != KVR_OK)

@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/agent_helpers.h"
+#include "agent/core/pair_book.h"
 #include "agent/doorbell.h"
 #include "agent/engine/engine_port.h"
 #include "agent/engine/tenant_access.h"
@@ -16,6 +17,7 @@
 #include "filter/filter_client.h"
 #include "rail_group/rail_group_thread.h"
 #include "topology/topology.h"
+#include "trace/pair_table.h"
 
 /* A rail group and its thread. */
 struct agent_group {
@@ -69,7 +71,7 @@ struct agent_engine {
 /* What the rails are connected to (agent_planes.c). */
 struct agent_planes {
     char of[KVR_RAILS_MAX][KVR_PLANE_BYTES]; /* by the rails' final numbers */
-    struct agent_plane_label {               /* of rails whose numbers may yet change */
+    struct agent_plane_label {               /* by rail, because numbers may yet change */
         const struct kvr_rail *rail;
         char text[KVR_PLANE_BYTES];
     } labels[KVR_RAILS_MAX];
@@ -162,9 +164,11 @@ struct kvr_agent {
         uint32_t pairs;
         bool told, unreachable_said;
     } warmth[KVR_PEERS_MAX];
-    bool rail_down[KVR_RAILS_MAX]; /* as engines know it */
-    kvr_ns turned_away_told;       /* when engines got that notice; 0: never */
-    struct kvr_event_sink reports; /* where events go once they were logged */
+    struct pair_book pairs;
+    struct kvr_pair_table *pair_table; /* what was reported of them; NULL: no memory */
+    bool rail_down[KVR_RAILS_MAX];     /* as engines know it */
+    kvr_ns turned_away_told;           /* when engines got that notice; 0: never */
+    struct kvr_event_sink reports;     /* where events go once they were logged */
 
     struct kvr_stamps *stamps; /* of a measurement; or NULL */
     kvr_ns listened_at;        /* when its message was taken that is heard just now */
@@ -298,6 +302,14 @@ void agent_warmth_up(struct kvr_agent *agent, kvr_ns now, uint32_t peer);
 void agent_warmth_lost(struct kvr_agent *agent, uint32_t peer);
 void agent_warmth_heard(struct kvr_agent *agent, kvr_ns now,
                         const struct kvr_group_message *message); /* of any kind */
+/* agent_pairs.c: how our rails reach those of peers; of a source alone. */
+void agent_pairs_open(struct kvr_agent *agent); /* the groups are open */
+void agent_pairs_close(struct kvr_agent *agent);
+void agent_pairs_second(struct kvr_agent *agent, kvr_ns now); /* once a second */
+/* True: the message was about that alone. */
+bool agent_pairs_heard(struct kvr_agent *agent, const struct kvr_group_message *message);
+/* As struct kvr_engine_handler has it. */
+kvr_status agent_pairs_answer(void *self, kvr_ns now, uint32_t engine, struct kvr_error *error);
 uint32_t agent_rails_now(void *self, struct kvr_rail_address ret_rails[KVR_RAILS_MAX]);
 /* agent_filter.c: kvrail-filter, which closes the ports of tcp rails to all but peers. */
 /* The rails are open, their endpoints are not. Logs what reaches their ports. */

@@ -20,10 +20,11 @@ static void unreachable_say(struct agent_warmth *warmth, uint32_t peer,
                             const struct kvr_peer_info *info)
 {
     if (!warmth->unreachable_said)
-        kvr_log_warning("no rail reaches peer %u (\"%s\"): what it fetches fails until one does. Look "
-                        "at the network between the cards of both hosts, and whether a firewall "
-                        "lets the rails' ports through",
-                        peer, info->agent);
+        kvr_log_warning(
+            "no rail reaches peer %u (\"%s\"): what it fetches fails until one does. Look "
+            "at the network between the cards of both hosts, and whether a firewall "
+            "lets the rails' ports through",
+            peer, info->agent);
     warmth->unreachable_said = true;
 }
 

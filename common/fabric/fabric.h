@@ -176,8 +176,9 @@ typedef enum kvr_completion_kind {
     KVR_COMPLETION_UNMOVED, /* immediate: a peer's write came, and our device could not move it */
     KVR_COMPLETION_FAILED,  /* context when has_context; status says why: KVR_COPY_FAILED, the
                                target cannot move these pages, and the pair is as good as before.
-                               Without: the endpoint has lost something, end its
-                               epoch */
+                               Without: KVR_PEER_LOST, a peer's write has broken off, and the
+                               others' go on; any other, the endpoint is of no more use. The
+                               endpoint has lost something: end its epoch */
 } kvr_completion_kind;
 
 struct kvr_completion {

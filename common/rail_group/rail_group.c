@@ -243,6 +243,9 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
     case KVR_GROUP_PAIR_RENEW:
         group_pair_renew(group, message);
         return;
+    case KVR_GROUP_PAIRS_ASK:
+        group_pairs_report(group, message);
+        return;
     case KVR_GROUP_SENDER:
         group_sender(group, message);
         return;

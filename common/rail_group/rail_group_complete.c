@@ -22,6 +22,7 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     assert(link->writes >= settled->writes && rail->writes >= settled->writes);
     link->writes -= settled->writes;
     link->bytes -= settled->bytes;
+    link->carried += settled->failed ? 0 : settled->bytes;
     pace_settled(&link->pace, settled->bytes, group->now);
     pace_settled(&rail->pace, settled->bytes, group->now);
     link->progress_at = group->now;
@@ -78,7 +79,9 @@ static void failed(struct kvr_group *group, struct group_flight *flight, kvr_sta
     settle(group, flight, KVR_RAIL_FAILED);
 }
 
-/* An error that names no write of ours: a peer's write may be lost here. */
+/* An error that names no write of ours: a peer's write may be lost here. Reported once an epoch,
+ * and once more where a peer's writes broke off before the endpoint was lost: only that cannot
+ * wait. */
 static void rail_error(struct kvr_group *group, uint32_t rail_index, kvr_status status)
 {
     struct group_rail *rail = &group->rails[rail_index];
@@ -88,9 +91,10 @@ static void rail_error(struct kvr_group *group, uint32_t rail_index, kvr_status 
     };
 
     group_count(&rail->counters.failures, 1);
-    if (rail->error_told)
+    if (rail->error_told != KVR_OK &&
+        (rail->error_told != KVR_PEER_LOST || status == KVR_PEER_LOST))
         return;
-    rail->error_told = true;
+    rail->error_told = status;
     kvr_group_tell(group, &message);
 }
 

@@ -36,19 +36,23 @@ struct group_link {
     enum group_link_state state;
     uint32_t peer;
     struct kvr_pair pair;
-    bool far;       /* it joins two planes: for what no near link reaches */
+    bool far;       /* it joins two planes: used where no near link reaches */
+    bool spare;     /* for a pair of our rail that broke: another rail of the plane */
+    uint32_t tries; /* spare: how many before it failed, in a row */
     uint32_t there; /* the peer's group that its rail is of */
     bool inserted;  /* handle is valid on the rail's present endpoint */
     bool unknown;   /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */
     bool proven;    /* a write has come through to this address, from whichever endpoint of ours */
-    bool doubted;   /* it failed: until a write settles well, one at a time is risked on it. Where it
-                       can be warmed up, that is the warm-up */
-    bool wanted;    /* a user's write waits for that */
-    bool uncopied;  /* its warm-up has arrived, and the target's device did not copy it */
+    bool doubted;  /* it failed: until a write settles well, one at a time is risked on it. Where it
+                      can be warmed up, that is the warm-up */
+    bool wanted;   /* a user's write waits for that */
+    bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
+    kvr_status why; /* it failed last */
     enum link_warmth warmth;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
+    uint64_t carried; /* bytes that came through, from whichever address of the pair */
     struct group_pace pace;
     kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
     uint32_t again_count;   /* in a row */

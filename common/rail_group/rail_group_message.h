@@ -10,6 +10,7 @@
 #ifndef KVR_RAIL_GROUP_MESSAGE_H
 #define KVR_RAIL_GROUP_MESSAGE_H
 
+#include "base/pair_states.h"
 #include "fabric/fabric.h"
 
 enum kvr_group_kind {
@@ -24,6 +25,8 @@ enum kvr_group_kind {
     KVR_GROUP_SENDER,       /* sender: an endpoint of a peer will write to ours, given back by
                                SENDER_SET. PEER_DROP forgets it */
     KVR_GROUP_SENDER_KNOWN, /* sender_known: the peer's endpoints know this one of ours */
+    KVR_GROUP_PAIRS_ASK,    /* pairs_ask: what the group knows of its pairs with a peer, answered by
+                               PAIR for some of them, then PAIRS_END */
     /* group → loop */
     KVR_GROUP_PEER_ADDED,    /* peer_rails */
     KVR_GROUP_PEER_RAIL_SET, /* peer_rail */
@@ -32,13 +35,15 @@ enum kvr_group_kind {
                                 ours does not know it */
     KVR_GROUP_RECYCLED, /* recycled. Messages about pairs that break with the successor follow it */
     KVR_GROUP_PAIR_BROKEN, /* pair_broken */
-    KVR_GROUP_RAIL_ERROR,  /* rail_error: once an epoch */
+    KVR_GROUP_RAIL_ERROR,  /* rail_error: once an epoch, and once more if it is worse */
     KVR_GROUP_RESUMED,     /* resumed: this process was stopped for longer than absence_ns.
                            Nothing is posted to a peer before CONFIRMED */
     KVR_GROUP_PEER_WARM,   /* peer_warm: once, when every pair with the peer has carried a write
                               or has failed. Without a pair: all have failed so far, and another
                               one follows when a pair has carried a write. Never without
                               warm-up */
+    KVR_GROUP_PAIR,        /* pair */
+    KVR_GROUP_PAIRS_END,   /* pairs_end */
     KVR_GROUP_KIND_USER = 100,
 };
 
@@ -129,19 +134,39 @@ struct kvr_group_pair_broken {
     kvr_status status;
     struct kvr_pair pair;
     bool proven; /* a write has come through to that address of the peer before */
+    bool shared; /* another pair of our rail works: a fresh endpoint would cost it its writes */
 };
 
 struct kvr_group_rail_error {
     uint32_t rail; /* ours */
     uint32_t epoch;
-    kvr_status status; /* of an entry of its queue that names no write of ours; KVR_FULL: the rail
-                          has worn out, or writes that go nowhere hold its window */
+    kvr_status status; /* of an entry of its queue that names no write of ours: KVR_PEER_LOST, a
+                          peer's has broken off; else the endpoint is of no more use. KVR_FULL: the
+                          rail has worn out, or writes that go nowhere hold its window */
 };
 
 struct kvr_group_peer_warm {
     uint32_t peer;
     uint32_t pairs;  /* those that have carried a write */
     kvr_ns added_at; /* when its PEER_ADD was run */
+};
+
+struct kvr_group_pairs_ask {
+    uint32_t peer;
+    uint32_t first; /* 0, or `next` of the answer before */
+};
+
+struct kvr_group_pair {
+    uint32_t peer;
+    uint32_t rail, target_rail; /* ours, and the peer's */
+    kvr_pair_state state;
+    kvr_status why; /* SLOW, UNREACHABLE: how its last write ended, or why there can be none */
+    uint64_t bytes; /* that came through, since PEER_ADD */
+};
+
+struct kvr_group_pairs_end {
+    uint32_t peer;
+    uint32_t next; /* there are more pairs from here on; 0: no more */
 };
 
 struct kvr_group_message {
@@ -161,6 +186,9 @@ struct kvr_group_message {
         struct kvr_group_pair_renew pair_renew;
         struct kvr_group_rail_error rail_error;
         struct kvr_group_peer_warm peer_warm;
+        struct kvr_group_pairs_ask pairs_ask;
+        struct kvr_group_pair pair;
+        struct kvr_group_pairs_end pairs_end;
         uint8_t user[KVR_GROUP_USER_BYTES];
     };
 };

@@ -8,6 +8,19 @@
 #include <assert.h>
 #include <string.h>
 
+/* Writes come through over another pair of its rail. */
+static bool is_shared(struct kvr_group *group, const struct group_link *link)
+{
+    for (uint32_t i = 0; i < group->links.reach; i++) {
+        const struct group_link *other = kvr_pool_at(&group->links, i, NULL);
+
+        if (other != NULL && other != link && other->rail == link->rail &&
+            other->state == LINK_USABLE && !other->doubted && other->warmth != LINK_COLD)
+            return true;
+    }
+    return false;
+}
+
 static void tell_broken(struct kvr_group *group, const struct group_link *link, kvr_status status)
 {
     struct kvr_group_message message = {
@@ -15,7 +28,8 @@ static void tell_broken(struct kvr_group *group, const struct group_link *link, 
         .pair_broken = {.peer = link->peer,
                         .status = status,
                         .pair = link->pair,
-                        .proven = link->proven},
+                        .proven = link->proven,
+                        .shared = is_shared(group, link)},
     };
 
     kvr_group_tell(group, &message);
@@ -28,10 +42,13 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     group_link_on(&link->state, LINK_FAILED);
     link->doubted = true;
     link->wanted = false;
+    link->why = status;
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
-    if (group->peers[link->peer].far_count > 0)
-        group->timers.warm_at = group->now; /* another plane's may have become needed */
+    if (group->scratch != NULL && !link->far)
+        group->spares_due = group->peers[link->peer].spares_due = true;
+    if (group->peers[link->peer].far_count > 0 || group->spares_due)
+        group->timers.warm_at = group->now; /* another pair may have become needed */
     group_peer_warmed(group, link->peer);
 }
 
@@ -57,6 +74,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
         group_link_on(&link->state, LINK_NO_ADDRESS);
+        link->why = KVR_NO_RAIL;
         (void)kvr_error_set(&group->unreachable, KVR_NO_RAIL, "rail_group",
                             "the peer has no endpoint on its rail %u just now", address->rail);
         return;
@@ -84,7 +102,7 @@ void group_link_remove(struct kvr_group *group, struct group_link *link)
     kvr_pool_release(&group->links, link->id);
 }
 
-static void link_retire(struct kvr_group *group, struct group_link *link)
+void group_link_retire(struct kvr_group *group, struct group_link *link)
 {
     kvr_ns silent_at = group->now + group->timers.silence_ns / 2;
 
@@ -109,7 +127,10 @@ void group_link_make(struct kvr_group *group, struct group_link **place,
     link->rail = &group->rails[like->pair.rail];
     link->peer = like->peer;
     link->far = like->far;
+    link->spare = like->spare;
+    link->tries = like->tries;
     link->there = like->there;
+    link->carried = like->carried;
     link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
     *place = link;
     link_insert(group, link);
@@ -167,6 +188,16 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     kvr_group_tell(group, &answer);
 }
 
+/* It follows a link of the same pair. */
+static void link_doubt_as(struct group_link *link, const struct group_link *before)
+{
+    if (!before->doubted)
+        return;
+    if (!link->doubted && link->state == LINK_USABLE)
+        link->why = before->why;
+    link->doubted = true;
+}
+
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message)
 {
     struct kvr_rail_address *successor = message->peer_rail.address;
@@ -194,9 +225,9 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
 
         if (before.pair.target_rail != successor->rail)
             continue;
-        link_retire(group, peer->links[k]);
+        group_link_retire(group, peer->links[k]);
         group_link_make(group, &peer->links[k], &before, present);
-        peer->links[k]->doubted |= before.doubted;
+        link_doubt_as(peer->links[k], &before);
     }
     group_peer_warmed(group, index);
     kvr_group_tell(group, &answer);
@@ -234,7 +265,7 @@ void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *me
         struct group_peer *peer = &group->peers[index];
 
         for (uint32_t k = 0; k < peer->link_count; k++)
-            link_retire(group, peer->links[k]);
+            group_link_retire(group, peer->links[k]);
         peer->known = false;
         answer.peer_drop.status = KVR_OK;
     }

@@ -150,6 +150,8 @@ static bool works_near(const struct group_link *link)
 bool group_link_may(const struct group_peer *peer, const struct group_link *link,
                     const struct kvr_group_post *post)
 {
+    if (link->spare)
+        return !group_spare_rests(peer, link);
     if (!link->far)
         return true;
     for (uint32_t i = 0; i < peer->link_count; i++)
@@ -162,6 +164,8 @@ bool group_link_may_warm(const struct kvr_group *group, const struct group_link 
 {
     const struct group_peer *peer = &group->peers[link->peer];
 
+    if (link->spare)
+        return !group_spare_rests(peer, link);
     for (uint32_t i = 0; link->far && i < peer->link_count; i++)
         if (works_near(peer->links[i]) && peer->links[i]->there == link->there)
             return false;

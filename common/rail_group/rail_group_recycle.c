@@ -26,7 +26,7 @@ kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail_index,
         group->ops->endpoint_address(endpoint, address.address, &address.bytes);
     rail->endpoint = endpoint;
     rail->unrung = false;
-    rail->error_told = false;
+    rail->error_told = KVR_OK;
     pthread_mutex_lock(&group->address_lock);
     rail->address = address;
     pthread_mutex_unlock(&group->address_lock);

@@ -45,8 +45,8 @@ struct group_rail {
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
     struct group_pace pace;
-    bool unrung;     /* the last accepted write had `more` set: its doorbell has not rung */
-    bool error_told; /* in this epoch */
+    bool unrung;           /* the last accepted write had `more` set: its doorbell has not rung */
+    kvr_status error_told; /* in this epoch. KVR_OK: none */
     struct group_counters counters;
 };
 
@@ -64,6 +64,7 @@ struct group_peer {
     uint32_t link_count;
     uint32_t far_count; /* of them */
     struct group_link *links[GROUP_LINKS_MAX];
+    bool spares_due;                      /* a pair broke: its rail may reach another one */
     uint32_t turn;                        /* where the next search begins */
     struct group_link *batch_link;        /* writes of one batch leave on one rail; or NULL */
     uint32_t batch_writes;                /* it has room for so many more, */
@@ -136,6 +137,7 @@ struct kvr_group {
     struct kvr_region *scratch; /* a page for warm-up writes, from here and to here; or NULL */
     uint64_t outstanding;
     kvr_other_planes other_planes;
+    bool spares_due; /* of a peer, at least */
     struct group_timers timers;
     struct group_absence absence;
     struct group_senders senders;
@@ -167,9 +169,14 @@ void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *me
 void group_link_make(struct kvr_group *group, struct group_link **place,
                      const struct group_link *like, const struct kvr_rail_address *address);
 void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status);
+void group_link_retire(struct kvr_group *group, struct group_link *link);
 void group_link_remove(struct kvr_group *group, struct group_link *link);
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
 void group_links_reinsert(struct kvr_group *group, uint32_t rail);
+/* rail_group_spare.c */
+void group_spares_make(struct kvr_group *group); /* beside pairs that broke */
+/* A pair of its rail works that is no spare. */
+bool group_spare_rests(const struct group_peer *peer, const struct group_link *spare);
 /* rail_group_silence.c */
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
 
@@ -233,6 +240,9 @@ bool group_link_may(const struct group_peer *peer, const struct group_link *link
                     const struct kvr_group_post *post);
 /* The same for a warm-up, which is for every rail of a group of the peer. */
 bool group_link_may_warm(const struct kvr_group *group, const struct group_link *link);
+
+/* rail_group_report.c */
+void group_pairs_report(struct kvr_group *group, const struct kvr_group_message *message);
 
 /* rail_group_recycle.c */
 kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail,

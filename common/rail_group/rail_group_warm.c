@@ -88,6 +88,7 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
     group->timers.warm_at = group->now;
     if (!warm_up)
         return;
+    link->why = KVR_COPY_FAILED;
     link->doubted = link->uncopied = true; /* else the warm-up would be repeated at once */
     group_rewarm_later(group, link);
     group_peer_warmed(group, link->peer);
@@ -168,6 +169,7 @@ bool group_warm(struct kvr_group *group)
     uint32_t tries = 0;
     kvr_ns next = KVR_NEVER;
 
+    group_spares_make(group);
     group->timers.warm_at = KVR_NEVER;
     for (uint32_t i = 0; i < group->links.reach && tries < WARM_A_STEP; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define NOBODY UINT32_MAX
+#define UNPAIRED UINT32_MAX
 
 enum closeness {
     FAR,   /* both planes are known, and differ */
@@ -14,7 +14,7 @@ enum closeness {
 struct side {
     const char *const *planes;
     uint32_t count;
-    uint32_t match[KVR_RAILS_MAX]; /* its partner in the matching, on the other side; or NOBODY */
+    uint32_t match[KVR_RAILS_MAX]; /* its partner in the matching, on the other side; or UNPAIRED */
     uint32_t pairs[KVR_RAILS_MAX]; /* how many it has */
     bool lonely[KVR_RAILS_MAX];    /* the other side has no near rail for it */
 };
@@ -26,6 +26,11 @@ static enum closeness closeness(const char *a, const char *b)
     return a[0] == '\0' || b[0] == '\0' ? MAYBE : FAR;
 }
 
+bool kvr_rail_planes_near(const char *a, const char *b)
+{
+    return closeness(a, b) != FAR;
+}
+
 static void side_init(struct side *side, const char *const *planes, uint32_t count,
                       const char *const *other_planes, uint32_t other_count)
 {
@@ -33,7 +38,7 @@ static void side_init(struct side *side, const char *const *planes, uint32_t cou
     side->planes = planes;
     side->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        side->match[i] = NOBODY;
+        side->match[i] = UNPAIRED;
         side->pairs[i] = 0;
         side->lonely[i] = true;
         for (uint32_t k = 0; k < other_count; k++)
@@ -45,7 +50,7 @@ static void side_init(struct side *side, const char *const *planes, uint32_t cou
 
 static void flip(struct side *ours, struct side *theirs, const uint32_t *reached_from, uint32_t end)
 {
-    while (end != NOBODY) {
+    while (end != UNPAIRED) {
         uint32_t from = reached_from[end], next = ours->match[from];
 
         theirs->match[end] = from;
@@ -61,15 +66,15 @@ static void augment(struct side *ours, struct side *theirs, uint32_t rail, enum 
     uint32_t reached_from[KVR_RAILS_MAX], queue[KVR_RAILS_MAX], count = 0;
 
     for (uint32_t j = 0; j < theirs->count; j++)
-        reached_from[j] = NOBODY;
+        reached_from[j] = UNPAIRED;
     queue[count++] = rail;
     for (uint32_t next = 0; next < count; next++) {
         for (uint32_t j = 0; j < theirs->count; j++) {
-            if (reached_from[j] != NOBODY ||
+            if (reached_from[j] != UNPAIRED ||
                 closeness(ours->planes[queue[next]], theirs->planes[j]) < least)
                 continue;
             reached_from[j] = queue[next];
-            if (theirs->match[j] == NOBODY) {
+            if (theirs->match[j] == UNPAIRED) {
                 flip(ours, theirs, reached_from, j);
                 return;
             }
@@ -83,7 +88,7 @@ static void match(struct side *ours, struct side *theirs)
 {
     for (int least = EQUAL; least >= MAYBE; least--)
         for (uint32_t i = 0; i < ours->count; i++)
-            if (ours->match[i] == NOBODY)
+            if (ours->match[i] == UNPAIRED)
                 augment(ours, theirs, i, (enum closeness)least);
 }
 
@@ -102,15 +107,15 @@ static bool any_lonely(const struct side *side)
 static uint32_t partner(const struct side *side, const char *plane, bool lonely)
 {
     bool only_lonely = lonely && any_lonely(side);
-    uint32_t best = NOBODY;
+    uint32_t best = UNPAIRED;
 
     for (uint32_t i = 0; i < side->count; i++) {
         enum closeness close = closeness(plane, side->planes[i]), best_close;
 
         if (only_lonely && !side->lonely[i])
             continue;
-        best_close = best != NOBODY ? closeness(plane, side->planes[best]) : FAR;
-        if (best == NOBODY || close > best_close ||
+        best_close = best != UNPAIRED ? closeness(plane, side->planes[best]) : FAR;
+        if (best == UNPAIRED || close > best_close ||
             (close == best_close && side->pairs[i] < side->pairs[best]))
             best = i;
     }
@@ -137,13 +142,13 @@ uint32_t kvr_rail_pairs(const char *const *our_planes, uint32_t our_count,
     side_init(&theirs, their_planes, their_count, our_planes, our_count);
     match(&ours, &theirs);
     for (uint32_t j = 0; j < their_count; j++) {
-        if (theirs.match[j] == NOBODY)
+        if (theirs.match[j] == UNPAIRED)
             continue;
         ret_pairs[j] = (struct kvr_rail_pair){.ours = theirs.match[j], .theirs = j};
         pair_add(&ours, &theirs, &ret_pairs[j]);
     }
     for (uint32_t j = 0; j < their_count; j++) {
-        if (theirs.match[j] != NOBODY)
+        if (theirs.match[j] != UNPAIRED)
             continue;
         ret_pairs[j] = (struct kvr_rail_pair){
             .ours = partner(&ours, their_planes[j], theirs.lonely[j]), .theirs = j};
@@ -152,7 +157,7 @@ uint32_t kvr_rail_pairs(const char *const *our_planes, uint32_t our_count,
     count = their_count;
     for (uint32_t i = 0; i < our_count; i++) {
         /* A far pair that it has already is enough for a lonely rail, and for no other. */
-        if (ours.match[i] != NOBODY || (ours.lonely[i] && ours.pairs[i] > 0))
+        if (ours.match[i] != UNPAIRED || (ours.lonely[i] && ours.pairs[i] > 0))
             continue;
         ret_pairs[count] = (struct kvr_rail_pair){
             .ours = i, .theirs = partner(&theirs, our_planes[i], ours.lonely[i])};

@@ -8,15 +8,15 @@
  *
  * A pair is near unless its planes are known and differ. The pairs, in this order of importance:
  *
- *   1. As many near pairs as there can be in which no rail occurs twice.
- *   2. Each rail that is left over gets a near pair, with the partner that has the fewest. A
- * partner of an equal plane comes before one of an unknown plane.
+ *   1. As many near pairs as there can be, each rail in at most one of them.
+ *   2. Each rail that is left over gets a near pair: with a partner of an equal plane before one
+ *      of an unknown plane, and of these with the one that has the fewest pairs.
  *   3. A rail for which the other side has no near rail gets a far pair: with another such rail if
  *      there is one, else with any.
  *
- * Ties are decided by the places in the lists. So where all planes are equal, or all unknown, or no
- * plane of ours occurs there, our rail i is paired with theirs i mod m, and their rail j ≥ n with
- * ours j mod n. */
+ * The places in the lists decide ties. So planes change nothing where all are equal, all are
+ * unknown, or none of ours occurs there. Our rail i is then paired with theirs i mod m, and their
+ * rail j ≥ n with ours j mod n. */
 #ifndef KVR_RAIL_GROUP_RAIL_PAIRS_H
 #define KVR_RAIL_GROUP_RAIL_PAIRS_H
 
@@ -44,5 +44,8 @@ typedef enum kvr_other_planes {
  * rails of ours, in the order of ours. Each side has at most KVR_RAILS_MAX. */
 uint32_t kvr_rail_pairs(const char *const *ours, uint32_t our_count, const char *const *theirs,
                         uint32_t their_count, struct kvr_rail_pair ret_pairs[KVR_RAIL_PAIRS_MAX]);
+
+/* False: both planes are known, and differ. */
+bool kvr_rail_planes_near(const char *a, const char *b);
 
 #endif

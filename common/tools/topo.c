@@ -3,15 +3,37 @@
 #include "tools/topo.h"
 
 #include "tools/tool.h"
+#include "tools/topo_peer.h"
 
 struct topo_options {
-    struct topo_host host; /* first: topo_parts fills it */
+    struct topo_host host;
+    struct scheduler_call scheduler;
+    char peer[KVR_NAME_BYTES]; /* "": this host is shown, where there is no agent either */
+    char agent[108];           /* its engine socket; "": the scheduler is asked */
     bool json;
 };
 
+static const struct kvr_option_part parts[] = {
+    {.table = &topo_host_options, .offset = offsetof(struct topo_options, host)},
+    {.table = &scheduler_options, .offset = offsetof(struct topo_options, scheduler)},
+    {.table = &scheduler_token_options, .offset = offsetof(struct topo_options, scheduler)},
+    {.table = &kvr_tls_client_options, .offset = offsetof(struct topo_options, scheduler.tls)},
+    {.table = NULL},
+};
+
 static const struct kvr_option options[] = {
-    {.name = "json",
+    {.name = "peer",
      .section = "rails",
+     .value = "NAME",
+     KVR_OPTION_STRING(struct topo_options, peer),
+     .help = "An agent: show how its rails and those of its peers reach each other, as the "
+             "scheduler knows it, in place of this host."},
+    {.name = "agent",
+     .value = "SOCKET",
+     KVR_OPTION_STRING(struct topo_options, agent),
+     .help = "Ask the prefill-agent at this engine socket, not the scheduler; without --peer for "
+             "all its peers. A process that may attach an engine may ask."},
+    {.name = "json",
      KVR_OPTION_BOOL(struct topo_options, json),
      .help = "Print one JSON object instead."},
 };
@@ -25,9 +47,15 @@ static const struct kvr_command command = {
         "libfabric offers: what --provider and --rail of an agent can name. Last, which way pages\n"
         "on a GPU would take over each of them (--device cuda), why no better one, what the card\n"
         "said to a small dmabuf of GPU 0; of each GPU its free memory, whether processes\n"
-        "share it by MPS, and when it sees what cards have written.",
-    .parts = topo_parts,
+        "share it by MPS, and when it sees what cards have written.\n"
+        "\n"
+        "With --peer it asks the scheduler instead, or with --agent an agent, and shows a matrix\n"
+        "for each peer of that agent: which rail of the source reaches which rail of the target,\n"
+        "how many bytes came through, and in a sentence each why a pair carries nothing, or "
+        "little.",
+    .parts = parts,
     KVR_OPTION_ROWS(options),
+    .exit_codes = scheduler_exit_codes,
     .footer =
         "Beside a card of a GPU's group: switch, both are below one PCIe switch; host bridge,\n"
         "below one root of PCIe; node, in one NUMA node; far, in two or at an unknown place.\n"
@@ -58,6 +86,13 @@ int tool_topo_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (config.agent[0] != '\0')
+        return topo_peer_of_agent(config.agent, config.scheduler.timeout, config.peer, config.json);
+    if (config.peer[0] != '\0') {
+        if (!scheduler_ready(&command, &config.scheduler))
+            return KVR_EXIT_USAGE;
+        return topo_peer(&config.scheduler, config.peer, config.json);
+    }
     if (topo_read(&config.host, &topo, &error) != KVR_OK) {
         fprintf(stderr, "kvrail topo: %s\n", error.detail);
         return 1;

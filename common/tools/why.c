@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "base/types.h"
+#include "tools/pairs_print.h"
 #include "tools/scheduler_get.h"
 #include "tools/tool.h"
 #include "tools/why_print.h"
+
+#define PAIRS_SHOWN_MAX 16
 
 struct why_options {
     struct scheduler_call scheduler; /* first */
@@ -35,7 +38,8 @@ static const struct kvr_command command = {
         "the waits of each side, what both sides reported, and what to do. TRANSFER is 16\n"
         "hexadecimal digits, or the beginning of a request's id. Of the newest request with\n"
         "that beginning it explains a failed transfer, else one that ended otherwise, else one\n"
-        "that is not done, else the newest; it lists the others.",
+        "that is not done, else the newest; it lists the others. Of a transfer that is not done,\n"
+        "or failed, it lists the pairs of rails between its agents that carry no writes, or few.",
     .parts = scheduler_parts,
     KVR_OPTION_ROWS(options),
     .arguments = "TRANSFER",
@@ -121,6 +125,30 @@ static json_t *find(const struct why_options *config, const char *text, json_t *
     return id != NULL ? get_one(config, id, error) : NULL;
 }
 
+/* Pairs of rails between its agents that are in trouble, of a transfer that is not done. A
+ * scheduler that knows no pairs, or does not know these, adds nothing. */
+static void show_pairs(const struct why_options *config, const json_t *transfer)
+{
+    const char *state = json_string_value(json_object_get(transfer, "state"));
+    const char *source =
+        json_string_value(json_object_get(json_object_get(transfer, "source"), "agent"));
+    const char *target =
+        json_string_value(json_object_get(json_object_get(transfer, "target"), "agent"));
+    struct kvr_error error = {0};
+    char path[PAIRS_PATH_BYTES];
+    json_t *pairs;
+
+    if (state == NULL || strcmp(state, "done") == 0 || source == NULL || target == NULL)
+        return;
+    pairs_path(source, target, path);
+    pairs = scheduler_get(&config->scheduler, path, "pairs", &error);
+    if (pairs_count_troubled(pairs) > 0) {
+        printf("\nPairs of rails that do not carry writes as they should, now:\n");
+        pairs_print_troubled(pairs, false, PAIRS_SHOWN_MAX, stdout);
+    }
+    json_decref(pairs);
+}
+
 static void show(const struct why_options *config, const json_t *transfer, const json_t *others)
 {
     const char *id = json_string_value(json_object_get(transfer, "id"));
@@ -131,6 +159,7 @@ static void show(const struct why_options *config, const json_t *transfer, const
         return;
     }
     why_print(transfer, stdout);
+    show_pairs(config, transfer);
     why_print_others(others, id != NULL ? id : "", stdout);
 }
 

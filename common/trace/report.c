@@ -209,6 +209,7 @@ struct encoding {
     struct tenant_counter_space tenant_counters[KVR_TENANTS_MAX];
     Kvrail__Report__Counter counters[KVR_COUNTER_END], *counter_list[KVR_COUNTER_END];
     Kvrail__Report__Event events[KVR_REPORT_EVENTS_MAX], *event_list[KVR_REPORT_EVENTS_MAX];
+    struct report_pairs_space *pairs; /* or NULL */
 };
 
 static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *encoding)
@@ -246,7 +247,7 @@ static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *en
     out->traits = report_host_traits_put(&in->traits, &encoding->traits) ? &encoding->traits : NULL;
 }
 
-static void report_to_proto(const struct kvr_report *in, struct encoding *encoding)
+static kvr_status report_to_proto(const struct kvr_report *in, struct encoding *encoding)
 {
     Kvrail__Report__Report *out = &encoding->report;
 
@@ -263,14 +264,16 @@ static void report_to_proto(const struct kvr_report *in, struct encoding *encodi
     }
     out->n_events = in->event_count;
     out->events = encoding->event_list;
+    return in->pairs != NULL ? report_pairs_put(in->pairs, out, &encoding->pairs) : KVR_OK;
 }
 
 kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_bytes, size_t *ret_size)
 {
     const struct kvr_agent_facts *facts = report->facts;
     struct encoding *encoding;
-    uint8_t *bytes;
-    size_t size;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    kvr_status status;
 
     if (report->event_count > KVR_REPORT_EVENTS_MAX ||
         (facts != NULL &&
@@ -279,14 +282,20 @@ kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_byte
     encoding = malloc(sizeof(*encoding));
     if (encoding == NULL)
         return KVR_NO_MEMORY;
-    report_to_proto(report, encoding);
-    size = kvrail__report__report__get_packed_size(&encoding->report);
-    bytes = malloc(size + 1); /* an empty message is legal, a block of no bytes is not portable */
-    if (bytes != NULL)
+    encoding->pairs = NULL;
+    status = report_to_proto(report, encoding);
+    if (status == KVR_OK) {
+        size = kvrail__report__report__get_packed_size(&encoding->report);
+        bytes =
+            malloc(size + 1); /* an empty message is legal, a block of no bytes is not portable */
+        status = bytes != NULL ? KVR_OK : KVR_NO_MEMORY;
+    }
+    if (status == KVR_OK)
         kvrail__report__report__pack(&encoding->report, bytes);
+    report_pairs_free(encoding->pairs);
     free(encoding);
-    if (bytes == NULL)
-        return KVR_NO_MEMORY;
+    if (status != KVR_OK)
+        return status;
     *ret_bytes = bytes;
     *ret_size = size;
     return KVR_OK;
@@ -418,16 +427,33 @@ static const char *facts_from_proto(const Kvrail__Report__Facts *in, struct kvr_
     return wrong != NULL ? wrong : facts_lists_from_proto(in, out);
 }
 
-/* One block: the report, then its events, then its facts. */
+/* One block: the report, its facts and its events; and the pairs, in a block of their own. */
 struct decoded {
     struct kvr_report report;
     struct kvr_agent_facts facts;
+    struct kvr_report_pairs *pairs; /* or NULL */
     struct kvr_event events[];
 };
+
+static struct decoded *decoded_open(const Kvrail__Report__Report *in)
+{
+    struct decoded *decoded =
+        calloc(1, sizeof(*decoded) + in->n_events * sizeof(decoded->events[0]));
+
+    if (decoded == NULL || in->n_pairs == 0)
+        return decoded;
+    decoded->pairs = calloc(1, sizeof(*decoded->pairs));
+    if (decoded->pairs == NULL) {
+        free(decoded);
+        return NULL;
+    }
+    return decoded;
+}
 
 static const char *report_from_proto(const Kvrail__Report__Report *in, struct decoded *decoded)
 {
     struct kvr_report *out = &decoded->report;
+    const char *wrong;
 
     if (in->agent[0] == '\0')
         return "agent";
@@ -440,15 +466,16 @@ static const char *report_from_proto(const Kvrail__Report__Report *in, struct de
     if (in->sequence_held == 0)
         out->sequence_held = in->sequence_first;
     for (size_t i = 0; i < in->n_events; i++) {
-        const char *wrong = event_from_proto(in->events[i], &decoded->events[i]);
-
+        wrong = event_from_proto(in->events[i], &decoded->events[i]);
         if (wrong != NULL)
             return wrong;
     }
     out->events = decoded->events;
     out->event_count = (uint32_t)in->n_events;
-    if (in->facts == NULL)
-        return NULL;
+    out->pairs = decoded->pairs;
+    wrong = out->pairs != NULL ? report_pairs_get(in, decoded->pairs) : NULL;
+    if (wrong != NULL || in->facts == NULL)
+        return wrong;
     out->facts = &decoded->facts;
     return facts_from_proto(in->facts, &decoded->facts);
 }
@@ -474,13 +501,13 @@ kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_repor
         kvrail__report__report__free_unpacked(proto, &allocator);
         return KVR_TOO_LARGE;
     }
-    decoded = calloc(1, sizeof(*decoded) + proto->n_events * sizeof(decoded->events[0]));
+    decoded = decoded_open(proto);
     wrong = decoded == NULL ? NULL : report_from_proto(proto, decoded);
     kvrail__report__report__free_unpacked(proto, &allocator);
     if (decoded == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "report", "no memory for a report");
     if (wrong != NULL) {
-        free(decoded);
+        kvr_report_free(&decoded->report);
         return kvr_error_set(error, KVR_MALFORMED, "report",
                              "field %s of the report is missing, too long or unknown", wrong);
     }
@@ -490,6 +517,8 @@ kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_repor
 
 struct kvr_report *kvr_report_free(struct kvr_report *report)
 {
+    if (report != NULL)
+        free(((struct decoded *)report)->pairs);
     free(report); /* the first member of its block */
     return NULL;
 }

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/pair_states.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "trace/event.h"
@@ -204,6 +205,29 @@ struct kvr_agent_facts {
     struct kvr_host_traits traits;
 };
 
+/* A pair of rails, as its source knows it. */
+#define KVR_PAIR_DETAIL_BYTES 160
+struct kvr_pair_facts {
+    uint32_t rail;                      /* of the agent that reports */
+    uint32_t target_rail;               /* of the peer */
+    kvr_pair_state state;               /* KVR_PAIR_STATE_END: one that only a newer agent knows */
+    uint64_t bytes;                     /* that came through, since the session began */
+    char detail[KVR_PAIR_DETAIL_BYTES]; /* a sentence where the state needs one, or "" */
+};
+
+/* The pairs with some peers: of each peer all. About 200 KiB: keep it static. Entries beyond the
+ * counts are not read. */
+#define KVR_REPORT_PEERS_MAX 128
+#define KVR_REPORT_PAIRS_MAX 1024
+struct kvr_report_pairs {
+    uint32_t peer_count, pair_count;
+    struct kvr_peer_pairs {
+        char peer[KVR_NAME_BYTES];
+        uint32_t pair_first, pair_count; /* of `pairs`; without any, the peer has none */
+    } peers[KVR_REPORT_PEERS_MAX];
+    struct kvr_pair_facts pairs[KVR_REPORT_PAIRS_MAX];
+};
+
 struct kvr_report {
     char agent[KVR_NAME_BYTES];
     uint64_t boot;                 /* random per start of the agent, as in hello */
@@ -211,7 +235,8 @@ struct kvr_report {
     uint64_t sequence_held;        /* oldest number that the agent still holds; 0: sequence_first */
     uint64_t dropped;              /* events that this boot of the agent lost, so far */
     kvr_ns anchor_at, anchor_wall; /* one moment on the monotonic and on the wall clock */
-    const struct kvr_agent_facts *facts; /* NULL: not in this report */
+    const struct kvr_agent_facts *facts;  /* NULL: not in this report */
+    const struct kvr_report_pairs *pairs; /* NULL: not in this report */
     const struct kvr_event *events;
     uint32_t event_count;
     bool leaving;          /* the agent is going in good order: it is stopped, not lost */
@@ -252,7 +277,7 @@ struct kvr_report_answer {
 /* Encodes into malloc'ed bytes that the caller frees. KVR_TOO_LARGE, KVR_NO_MEMORY. */
 KVR_MUST_CHECK kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_bytes,
                                             size_t *ret_size);
-/* Decodes into one malloc'ed block, facts and events included; free with kvr_report_free.
+/* Decodes into malloc'ed memory, with facts, events and pairs; free with kvr_report_free.
  * KVR_MALFORMED names the field that is wrong: text that is too long, a role or a rail state that
  * is none, more entries than limits.h allows, no agent name. What cannot be printed (no UTF-8,
  * control characters) becomes '?'. What only a newer agent can mean is kept: an event of an unknown

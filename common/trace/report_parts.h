@@ -17,4 +17,15 @@ const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
 const char *report_rail_traits_get(const Kvrail__Report__RailTraits *in,
                                    struct kvr_rail_traits *out);
 
+/* report_pairs.c */
+/* What the rows of one report are encoded from; the rows are borrowed. */
+struct report_pairs_space;
+/* KVR_TOO_LARGE, KVR_NO_MEMORY. *ret_space stays until report_pairs_free. */
+KVR_MUST_CHECK kvr_status report_pairs_put(const struct kvr_report_pairs *in,
+                                           Kvrail__Report__Report *out,
+                                           struct report_pairs_space **ret_space);
+void report_pairs_free(struct report_pairs_space *space);
+/* The field that is wrong, or NULL. `pairs` is empty before. */
+const char *report_pairs_get(const Kvrail__Report__Report *in, struct kvr_report_pairs *pairs);
+
 #endif

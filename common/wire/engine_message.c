@@ -24,6 +24,7 @@ const char *kvr_request_name(kvr_request_kind kind)
         [KVR_REQ_REGION_EXTENTS] = "region_extents",
         [KVR_REQ_TARGET_SKIP] = "target_skip",
         [KVR_REQ_TARGET_HOLD] = "target_hold",
+        [KVR_REQ_PAIRS] = "pairs",
     };
 
     return (unsigned)kind < KVR_REQ_KIND_END && names[kind] != NULL ? names[kind] : "?";

@@ -69,6 +69,9 @@ typedef enum kvr_request_kind {
                             the schema it is a body of TARGET_PAGES with `skips` */
     KVR_REQ_TARGET_HOLD, /* WANT goes out before the first page. In the schema it is a body of
                             TARGET_PAGES with `hold`: an older agent takes it for no pages */
+    KVR_REQ_PAIRS, /* in the place of ATTACH: how the rails of a prefill-agent reach those of its
+                      peers. It answers PAIRS, any number of them, then DETACHED. An older agent
+                      answers REFUSED, as malformed */
     KVR_REQ_KIND_END,
 } kvr_request_kind;
 
@@ -185,7 +188,7 @@ struct kvr_req_renew {
 
 struct kvr_request {
     kvr_request_kind kind;
-    uint64_t handle; /* of the publish or fetch; 0 in ATTACH, REGION_*, DETACH */
+    uint64_t handle; /* of the publish or fetch; 0 in ATTACH, REGION_*, DETACH, PAIRS */
     union {
         struct kvr_req_attach attach;
         struct kvr_req_region region; /* REGION_ADD; REGION_DROP uses layout.region only */
@@ -229,7 +232,8 @@ struct kvr_request {
     X(KVR_NOTICE_TARGET_REFUSED, "target_refused",                                                 \
       false)                                    /* source: the two cannot work together */         \
     X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: pairs of cards carry bytes */     \
-    X(KVR_NOTICE_OPEN_REFUSED, "open_refused", false) /* its handle is live: that one goes on */
+    X(KVR_NOTICE_OPEN_REFUSED, "open_refused", false) /* its handle is live: that one goes on */   \
+    X(KVR_NOTICE_PAIRS, "pairs", false)               /* part of the answer to PAIRS: JSON */
 
 /* Beside ATTACH: the engine's own pidfd, if it could open one. An agent uses it only where the
  * kernel shows it none: before Linux 6.5, of an engine in another pid namespace. An older agent
@@ -265,8 +269,8 @@ struct kvr_notice {
     uint32_t abilities; /* ATTACHED: of the agent, which an older one may lack */
     char agent[KVR_NAME_BYTES]; /* ATTACHED: the agent's name; PEER_*, TARGET_REFUSED: the other's;
                                    RAIL_*: the card's */
-    const uint8_t *payload;     /* TAIL_IN: the tail; WHY: JSON; ATTACHED: where targets dial the
-                                   agent, "host:port" without a NUL; borrowed */
+    const uint8_t *payload; /* TAIL_IN: the tail; WHY, PAIRS: JSON; ATTACHED: where targets dial the
+                               agent, "host:port" without a NUL; borrowed */
     uint32_t payload_bytes;
     char detail[KVR_DETAIL_BYTES]; /* the sentence that goes with a status that is not KVR_OK */
 };

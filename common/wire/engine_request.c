@@ -13,6 +13,7 @@ static_assert(BODY(ATTACH) == (int)KVR_REQ_ATTACH + 1, "engine.proto and kinds d
 static_assert(BODY(TARGET_OPEN) == (int)KVR_REQ_TARGET_OPEN + 1, "engine.proto and kinds differ");
 static_assert(BODY(DETACH) == (int)KVR_REQ_DETACH + 1, "engine.proto and kinds differ");
 static_assert(BODY(NOTICE) == (int)KVR_REQ_DETACH + 2, "engine.proto and kinds differ");
+static_assert(BODY(PAIRS) == (int)KVR_REQ_PAIRS + 1, "engine.proto and kinds differ");
 static_assert(BODY(REGION_EXTENTS) == (int)KVR_REQ_REGION_EXTENTS + 1,
               "engine.proto and kinds differ");
 
@@ -193,6 +194,7 @@ static bool encodable(const struct kvr_request *request)
         return request->extents.count <= KVR_PACKET_FDS_MAX;
     case KVR_REQ_TARGET_SKIP:
     case KVR_REQ_TARGET_HOLD:
+    case KVR_REQ_PAIRS:
         return true;
     default:
         return request->kind > KVR_REQ_ATTACH && request->kind <= KVR_REQ_DETACH;
@@ -251,6 +253,7 @@ static void encode_body(const struct kvr_request *request, struct encode_room *r
         return;
     case KVR_REQ_WHY:
     case KVR_REQ_DETACH:
+    case KVR_REQ_PAIRS:
     case KVR_REQ_KIND_END:
         kvrail__engine__empty__init(&room->empty);
         return;
@@ -493,6 +496,7 @@ static kvr_status decode_body(struct kvr_engine_decoder *decoder, const PB(Engin
         return KVR_OK;
     case KVR_REQ_WHY:
     case KVR_REQ_DETACH:
+    case KVR_REQ_PAIRS:
     case KVR_REQ_KIND_END:
         return KVR_OK;
     }
@@ -508,7 +512,7 @@ kvr_status kvr_request_decode(struct kvr_engine_decoder *decoder, const uint8_t 
 
     KVR_TRY(kvr_engine_unpack(decoder, packet, bytes, &message, error));
     if (message->body_case < BODY(ATTACH) || message->body_case == BODY(NOTICE) ||
-        message->body_case > BODY(REGION_EXTENTS))
+        message->body_case > BODY(PAIRS))
         return kvr_engine_malformed(error, "the packet holds no request");
     memset(&request, 0, sizeof(request));
     request.kind = (kvr_request_kind)(message->body_case - 1);

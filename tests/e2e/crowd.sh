@@ -1,12 +1,13 @@
 #!/bin/sh
 # Goal: hosts that dial a prefill-agent without end, and targets that want what no engine publishes, take
-# nothing from the agents that are there. Method: four sessions with 3,000 WANTs each that last as long as
-# they may, and a flood of HELLOs, beside replays. No transfer fails, and no engine is given up.
+# nothing from the agents that are there, though each shows a good certificate. Method: four sessions with
+# 3,000 WANTs each that last as long as they may, and a flood of HELLOs, beside replays. No transfer fails, and
+# no engine is given up.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 garbage=$bin/../tests/garbage
 [ -x "$garbage" ] || exit 77
-secure=no # strangers without a certificate do not get so far: these stand for peers that are believed
+secure=yes # strangers without a certificate do not get so far: these have one
 prefill_options="--heartbeat 5s"
 decode_options=$prefill_options
 start_all
@@ -19,12 +20,22 @@ counter() {
 }
 rises() { [ "$(counter "$1")" -gt 0 ]; }
 
+# dial NAME ARGUMENT…: as the decode-agent of that name, which has a certificate.
+dial() {
+    name=$1
+    shift
+    exec "$garbage" --address "$source_agent" --certificate "$tls/$name.pem" --key "$tls/$name-key.pem" \
+        --name "$name" "$@" >>"$work/garbage.log" 2>&1
+}
+
 for seed in 1 2 3 4; do
-    "$garbage" --kind crowd --address "$source_agent" --sessions 1 --seed $seed >>"$work/garbage.log" 2>&1 &
+    credentials decode crowd-$seed >/dev/null
+    (dial crowd-$seed --kind crowd --sessions 1 --seed $seed) &
     started_pids="$started_pids $!"
 done
 wait_for 60 rises wants_refused || fail "the crowd has not used up its share of the table"
-"$garbage" --kind hello --address "$source_agent" --sessions 100000000 --seed 9 >>"$work/garbage.log" 2>&1 &
+credentials decode flood >/dev/null
+(dial flood --kind hello --sessions 100000000 --seed 9) &
 flood_pid=$!
 started_pids="$started_pids $flood_pid"
 wait_for 30 rises hellos_limited || fail "the flood of HELLOs is not limited"

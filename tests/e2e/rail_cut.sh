@@ -11,6 +11,13 @@ lay_cables 4
 cap_cables 400mbit
 start_cabled_agents
 
+# The source says which pair of rails is in trouble, and why.
+said=no
+trouble_said() {
+    "$bin/kvrail" topo --agent "$work/source.sock" >"$work/pairs" 2>&1 || return 1
+    grep -qE '^  rail 1 .* (does not reach|is in doubt with) 1 of decode-0.*: its writes (were silent|fail)' "$work/pairs"
+}
+
 # False where the cuts met no transfer. A cut lasts for two heartbeat bounds: in the first of them writes are
 # posted to the rail, and by the end of the second they are missed.
 cut_twice() {
@@ -21,6 +28,7 @@ cut_twice() {
     await_bytes 1
     await_bytes 3
     sleep "$(scaled 6)"
+    if trouble_said; then said=yes; fi
     mend_cable 2
     await_bytes 2
     cut_cable 4 "$target_space"
@@ -37,3 +45,4 @@ cut_twice() {
     [ "$(figure retries)" -gt 0 ]
 }
 until_met 3 cut_twice || fail "nothing was posted a second time: the cuts met no transfer"
+[ $said = yes ] || fail "the source did not say that a pair of rails is cut: $(cat "$work/pairs")"

@@ -109,8 +109,17 @@ listed() { ask_scheduler "/api/v1/transfers?tenant=$1&request=of-red" >"$work/li
 wait_for 30 listed blue || fail "blue's fetch is not listed: $(cat "$work/listed")"
 ! grep -q '"tenant":"red"' "$work/listed" || fail "red is listed as blue's: $(cat "$work/listed")"
 explained blue "$(id_of)" || fail "why does not name blue: $(cat "$work/why")"
+
+# all_name TENANT TRANSFER: each of its events names this tenant.
+all_name() {
+    ask_scheduler "/api/v1/transfers/$2" | sed 's/.*"events":\[//' | tr '{' '\n' | grep '"sequence"' >"$work/events" ||
+        return 1
+    ! grep -vF "\"tenant\":\"$1\"" "$work/events" >"$work/others"
+}
+all_name blue "$(id_of)" || fail "events of blue's fetch do not name it: $(cat "$work/others")"
 wait_for 30 listed red || fail "red's transfer is not listed: $(cat "$work/listed")"
 ! grep -q '"tenant":"\(blue\|default\)"' "$work/listed" || fail "others are listed as red's: $(cat "$work/listed")"
+all_name red "$(id_of)" || fail "events of red's transfer do not name it: $(cat "$work/others")"
 explained red "$(id_of)" || fail "why does not name red: $(cat "$work/why")"
 
 ! REQUEST_TENANT=green "$publish" "$work/source.sock" of-green >"$work/green" 2>&1 || fail "green is published"

@@ -50,6 +50,16 @@ says "$work/status.json" '"transfers": \['
 says "$work/status.json" '"peers_warm": 1'
 ask_scheduler /api/v1/agents >"$work/agents.json"
 says "$work/agents.json" "\"$long:9480\""
+# How the rails of the source reach those of its target.
+pairs_are_known() {
+    ask_scheduler '/api/v1/rails/matrix?source=prefill-0&target=decode-0' >"$work/matrix.json" &&
+        grep -q '"target_rail":{"index":0,"name":"[^"]' "$work/matrix.json" &&
+        grep -q '"state":"warm","detail":null,"bytes":[1-9]' "$work/matrix.json"
+}
+wait_for 30 pairs_are_known || fail "no pair of rails is warm: $(cat "$work/matrix.json")"
+ask_scheduler '/api/v1/rails/matrix?source=decode-0' >"$work/matrix.json"
+says "$work/matrix.json" '{"pairs":\[\],"left_out":0}'
+
 status=0
 tool status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
 [ $status = 75 ] || fail "status of nothing ended in $status"

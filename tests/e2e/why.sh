@@ -11,6 +11,9 @@ mkdir -p "$work/prefill"
 cat >"$work/prefill/calibration-$provider.json" <<'END'
 {"provider": "tcp", "libfabric": "none", "imm_iov": 4, "imm_rma_iov": 4, "pieces": 2, "chunk_bytes_max": 65536}
 END
+# The target has no rail in the plane blue.
+prefill_rails="--rail 127.0.0.1@red --rail 127.0.0.2@blue"
+decode_rails="--rail 127.0.0.1@red"
 start_all
 
 # why WORD… -- ARGUMENT…: says every word, once the agents have reported it.
@@ -62,6 +65,8 @@ published "$work/other.log"
     fail "a request that no source published was fetched"
 # The deadline of the fetch or of the WANT at the source, whichever is seen first: expired, no_source.
 why 'target decode-0 ended with ' 'no source has published the request' 'What to do: ' -- why-nobody
+why 'Pairs of rails that do not carry writes as they should, now:' \
+    "of decode-0, used where no near pair works: its plane is blue, the peer's red" -- why-nobody
 why 'Other transfers of requests with that beginning, newest first:' 'why-done' 'why-nobody' -- why-
 
 # ---- one that failed first and was done later: the failure is explained, and the other listed
@@ -72,6 +77,33 @@ published "$work/again.log"
 "$fetch" "$work/target.sock" why-nobody "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
     fail "nothing was fetched the second time: $(cat "$work/fetched")"
 why 'no source has published the request' 'Other transfers of requests with that beginning' ' done ' -- why-nobody
+
+# ---- the rails alone
+tool topo --peer decode-0 --scheduler "$scheduler" >"$work/topo" || fail "topo --peer: $(cat "$work/topo")"
+grep -q '^Rails of prefill-0 (rows) to those of decode-0 (columns), ' "$work/topo" || fail "$(cat "$work/topo")"
+grep -q '^  0 .* warm ' "$work/topo" && grep -q '^  1 .* spare' "$work/topo" || fail "$(cat "$work/topo")"
+grep -q "its plane is blue, the peer's red; 0 B came through" "$work/topo" || fail "$(cat "$work/topo")"
+tool topo --peer prefill-0 --json --scheduler "$scheduler" >"$work/topo"
+grep -q '"state": "spare"' "$work/topo" || fail "$(cat "$work/topo")"
+"$bin/kvrail" topo --agent "$work/source.sock" --peer decode-0 >"$work/topo" || fail "topo --agent: $(cat "$work/topo")"
+grep -q '^Rails of prefill-0 (rows) to those of decode-0 (columns), ' "$work/topo" || fail "$(cat "$work/topo")"
+grep -q "of decode-0, used where no near pair works: its plane is blue, the peer's red" "$work/topo" ||
+    fail "$(cat "$work/topo")"
+status=0
+"$bin/kvrail" topo --agent "$work/source.sock" --peer nobody 2>"$work/topo" || status=$?
+[ $status = 1 ] && grep -q "the agent knows no peer 'nobody'; it knows decode-0" "$work/topo" ||
+    fail "an unknown peer ended in $status: $(cat "$work/topo")"
+status=0
+"$bin/kvrail" topo --agent "$work/target.sock" 2>"$work/topo" || status=$?
+[ $status = 1 ] && grep -q 'decode-0 is a decode-agent' "$work/topo" ||
+    fail "a decode-agent ended in $status: $(cat "$work/topo")"
+status=0
+"$bin/kvrail" topo --agent "$work/no.sock" 2>"$work/topo" || status=$?
+[ $status = 75 ] || fail "no agent ended in $status: $(cat "$work/topo")"
+status=0
+tool topo --peer nobody --scheduler "$scheduler" 2>"$work/topo" || status=$?
+[ $status = 1 ] && grep -q "knows no agent 'nobody'; it knows decode-0, prefill-0" "$work/topo" ||
+    fail "an unknown agent ended in $status: $(cat "$work/topo")"
 
 # ---- what cannot be answered
 status=0

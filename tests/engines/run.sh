@@ -30,7 +30,7 @@ add_counts() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
 
-# run_suite NAME [--agents]: of tests/python
+# run_suite NAME [--agents|--tenants]: of tests/python
 run_suite() {
     output=$build/$1.out
     sh "$KVRAIL_ROOT_DIR/tests/python/run.sh" ${2:-} "$KVRAIL_ROOT_DIR/tests/python/test_$1.py" \
@@ -105,6 +105,7 @@ for suite in vllm_pool vllm_scheduler vllm_stats vllm_tensors; do
     run_suite "$suite"
 done
 run_suite vllm_pair --agents
+run_suite vllm_tenants --tenants
 
 if [ -n "${KVRAIL_CAMPAIGN:-}" ]; then
     for version in 0.30.0 0.28.0; do

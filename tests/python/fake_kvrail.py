@@ -44,6 +44,7 @@ class Event(NamedTuple):
     token_first: int = 0
     token_end: int = 0
     payload: bytes = b""
+    detail: str = ""
 
 
 CALLS_MOST = 100_000

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Goal: the Python package on this build's library. The test says what each file tries.
 #
-#   run.sh [--agents] FILE…: with two agents and a scheduler on loopback
+#   run.sh [--agents|--tenants] FILE…: with two agents and a scheduler on loopback. --tenants: any engine may act
+#   for red, the first, and for blue; of green only one of another user.
 set -eu
 [ -z "${KVRAIL_SANITIZE:-}" ] || { echo "python3 cannot load a sanitized library" >&2; exit 77; }
 if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
@@ -10,11 +11,17 @@ if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; 
 fi
 . "$KVRAIL_ROOT_DIR/tests/engines/environment.sh"
 python_path
-if [ "$1" != --agents ]; then
-    exec python3 "$@"
-fi
+case $1 in
+--agents | --tenants) form=$1 ;;
+*) exec python3 "$@" ;;
+esac
 shift
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
+if [ "$form" = --tenants ]; then
+    certificate_options="--tenant red --tenant blue --tenant green"
+    prefill_options="--tenant red --tenant blue --tenant green=user:nobody"
+    decode_options=$prefill_options
+fi
 watch_keys
 start_all
 export SOURCE_SOCKET="$work/source.sock" TARGET_SOCKET="$work/target.sock" SOURCE_AGENT="$source_agent" \

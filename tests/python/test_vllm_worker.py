@@ -120,6 +120,28 @@ class OneGroup(Case):
         self.p.now.event("FAILED", 1, "CANCELLED")
         self.assertEqual(self.run_commands().sent, {"p"})
 
+    def test_warnings_say_what_the_agent_said(self) -> None:
+        self.run_commands(WITH_STEP)
+        self.load()
+        self.p.now.event("FAILED", 1, "INVALID", detail="the lease was too long")
+        self.d.now.event("FAILED", 1, "PEER_LOST", detail="the peer hung up")
+        self.run_commands()
+        self.run_commands(Settle("p"))
+        self.load()
+        self.d.now.event("DONE", 2, token_end=40)
+        self.run_commands(PUBLISH)
+        self.p.now.event("FAILED", 2, "INVALID")
+        self.run_commands()
+        self.assertEqual(
+            self.warnings,
+            [
+                "the KV of request d did not come (peer_lost): tokens from 0 on must be computed "
+                "again; the peer hung up",
+                "the publish of request p ended as invalid: the lease was too long",
+                "the publish of request p ended as invalid",
+            ],
+        )
+
     def test_the_results_of_a_step_stay_as_they_were(self) -> None:
         """With async scheduling vLLM looks at them after the next step."""
         self.load()

@@ -216,13 +216,14 @@ class Side(vllm_engine.Engine):
         policy: str = "recompute",
         hold_s: float = 60,
         packed: bool = False,
+        extra: dict[str, Any] | None = None,
     ) -> None:
         side = "SOURCE" if role == "kv_producer" else "TARGET"
-        extra = {"socket": os.environ[f"{side}_SOCKET"], "lease_s": 30, "hold_s": hold_s, "model": "m"}
+        options = {"socket": os.environ[f"{side}_SOCKET"], "lease_s": 30, "hold_s": hold_s, "model": "m"}
         transfer = {
             "kv_role": role,
             "kv_load_failure_policy": policy,
-            "kv_connector_extra_config": extra,
+            "kv_connector_extra_config": {**options, **(extra or {})},
         }
         config = vllm_engine.configuration(
             transfer, model=layout.model(), block=block, batch=batch, tp=tp

@@ -1,5 +1,5 @@
 /* garbage --kind KIND --address ADDRESS --sessions N --seed S
- *         [--certificate FILE --key FILE] [--port-file FILE] [--shape NAME]
+ *         [--certificate FILE --key FILE [--name NAME]] [--port-file FILE] [--shape NAME]
  *
  * Plays N malformed sessions against a port, one after another. Each is of a shape drawn from the
  * seed, or of the one named, and bounded in time and bytes.
@@ -38,7 +38,7 @@ static const struct garbage_kind *const kinds[] = {
 
 struct arguments {
     const struct garbage_kind *kind;
-    const char *address, *certificate, *key, *port_file, *shape;
+    const char *address, *certificate, *key, *name, *port_file, *shape;
     int listener;
     unsigned long sessions;
     uint64_t seed;
@@ -261,7 +261,7 @@ static const struct garbage_shape *choose(struct garbage *garbage, const struct 
 
 static bool play(const struct arguments *arguments, unsigned long number, const char **ret_shape)
 {
-    struct garbage garbage = {0};
+    struct garbage garbage = {.name = arguments->name};
     const struct garbage_shape *shape;
     struct linger reset = {.l_onoff = 1};
 
@@ -310,6 +310,7 @@ static const struct argp_option options[] = {
     {"seed", 's', "S", 0, "which (1)", 0},
     {"certificate", 'c', "FILE", 0, "of sessions over TLS", 0},
     {"key", 'y', "FILE", 0, "of the certificate", 0},
+    {"name", 'm', "NAME", 0, "of the certificate: what crowd and hello are called", 0},
     {"shape", 'e', "NAME", 0, "of every session", 0},
     {"port-file", 'p', "FILE", 0, "gets the port that a source listens on", 0},
     {0}};
@@ -332,6 +333,9 @@ static error_t take_option(int key, char *value, struct argp_state *state)
         return 0;
     case 'y':
         arguments->key = value;
+        return 0;
+    case 'm':
+        arguments->name = value;
         return 0;
     case 'e':
         arguments->shape = value;

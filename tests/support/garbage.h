@@ -13,9 +13,10 @@
 
 struct garbage {
     int socket;
-    bool reads;      /* answers, at all */
-    int patience_ms; /* how long an agent may take no bytes, or not answer HELLO */
-    void *tls;       /* garbage_tls.h; NULL: plain */
+    bool reads;       /* answers, at all */
+    int patience_ms;  /* how long an agent may take no bytes, or not answer HELLO */
+    void *tls;        /* garbage_tls.h; NULL: plain */
+    const char *name; /* of the certificate, for crowd and hello. NULL: each session has its own */
     struct kvr_rng rng;
 };
 

@@ -353,7 +353,10 @@ static void shape_crowd(struct garbage *garbage)
     beat_ms = 60000;
     garbage->patience_ms = 30000; /* a busy machine is no end */
     /* Of one name only the latest would stay. */
-    snprintf(agent_name, sizeof(agent_name), "crowd-%" PRIu64, kvr_rng_next(&garbage->rng));
+    if (garbage->name != NULL)
+        snprintf(agent_name, sizeof(agent_name), "%s", garbage->name);
+    else
+        snprintf(agent_name, sizeof(agent_name), "crowd-%" PRIu64, kvr_rng_next(&garbage->rng));
     if (greet(garbage) == 0)
         return;
     for (uint64_t sequence = 1; sequence <= 3000; sequence++) {
@@ -366,13 +369,16 @@ static void shape_crowd(struct garbage *garbage)
     garbage_pause(60000);
 }
 
-/* A session that begins, under a name of its own, and ends. */
+/* A session that begins, under a name of its own unless a certificate says it, and ends. */
 static void shape_hello(struct garbage *garbage)
 {
     struct kvr_message message = good_hello(garbage);
 
-    snprintf(message.hello.agent, sizeof(message.hello.agent), "stranger-%u",
-             (unsigned)kvr_rng_below(&garbage->rng, 1000000));
+    if (garbage->name != NULL)
+        snprintf(message.hello.agent, sizeof(message.hello.agent), "%s", garbage->name);
+    else
+        snprintf(message.hello.agent, sizeof(message.hello.agent), "stranger-%u",
+                 (unsigned)kvr_rng_below(&garbage->rng, 1000000));
     (void)say(garbage, &message);
 }
 

@@ -144,15 +144,18 @@ credentials() {
     echo "--tls-certificate $tls/$2.pem --tls-key $tls/$2-key.pem --tls-ca $tls/ca.pem"
 }
 
-# Those that most tests use are made together.
+# Those that most tests use are made together. A test may put options of each in $certificate_options.
 make_certificate() {
     if [ ! -e "$tls/ca.pem" ]; then
         "$bin/kvrail" certificates init "$tls" >>"$work/certificates.log" 2>&1 || fail "no CA was made"
+        # shellcheck disable=SC2086 # options
         "$bin/kvrail" certificates issue "$tls" prefill prefill-0 decode decode-0 scheduler scheduler \
-            client tests --host 127.0.0.1 --host localhost >>"$work/certificates.log" 2>&1 ||
+            client tests --host 127.0.0.1 --host localhost ${certificate_options:-} \
+            >>"$work/certificates.log" 2>&1 ||
             fail "no certificates were made"
     fi
-    [ -e "$tls/$2.pem" ] || "$bin/kvrail" certificates issue "$tls" "$1" "$2" --host 127.0.0.1 \
+    # shellcheck disable=SC2086 # options
+    [ -e "$tls/$2.pem" ] || "$bin/kvrail" certificates issue "$tls" "$1" "$2" --host 127.0.0.1 ${certificate_options:-} \
         >>"$work/certificates.log" 2>&1 || fail "no certificate was made for $2"
 }
 

@@ -235,6 +235,23 @@ static void on_request(void *self, kvr_ns now, uint32_t engine, const struct kvr
     }
 }
 
+/* As many as the record says, of 60 KB each. */
+static kvr_status on_pairs(void *self, kvr_ns now, uint32_t engine, struct kvr_error *error)
+{
+    static uint8_t payload[60000];
+    struct script *script = self;
+    struct kvr_notice notice = {
+        .kind = KVR_NOTICE_PAIRS, .payload = payload, .payload_bytes = sizeof(payload)};
+    uint32_t count = atomic_load(&script->agent->record->pairs);
+
+    (void)now;
+    if (count == 0)
+        return kvr_error_set(error, KVR_UNSUPPORTED, "script", "there are no pairs");
+    for (uint32_t i = 0; i < count; i++)
+        kvr_engine_port_notify(script->agent->port, engine, &notice);
+    return KVR_OK;
+}
+
 static void on_down(void *self, kvr_ns now, uint32_t engine, kvr_status why, const char *detail)
 {
     struct script *script = self;
@@ -297,6 +314,7 @@ static void open_port(struct scripted_agent *agent, struct script *script)
                                          .up = on_up,
                                          .region = on_region,
                                          .request = on_request,
+                                         .pairs = on_pairs,
                                          .down = on_down};
     struct kvr_error error;
 

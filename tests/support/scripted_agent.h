@@ -37,6 +37,7 @@ struct script_record {
     _Atomic uint64_t word0;       /* of the engine, when its last watch came */
     _Atomic int rung;             /* reads of the doorbell that found it rung, when a why came */
     _Atomic bool keep;            /* do not release engines when they go down */
+    _Atomic uint32_t pairs;       /* notices that answer PAIRS; 0: it is refused */
     _Atomic bool sleepy;          /* set `asleep` in the page of each new engine */
     char down_detail[KVR_DETAIL_BYTES];
     _Atomic bool dmabuf;          /* one came with the last region */

@@ -196,6 +196,9 @@ static void request_small_kinds_round_trip(void **state)
     in.region.layout.region = 12;
     assert_int_equal(round_trip(&in, &out), KVR_OK);
     assert_int_equal(out.region.layout.region, 12);
+    in = (struct kvr_request){.kind = KVR_REQ_PAIRS};
+    assert_int_equal(round_trip(&in, &out), KVR_OK);
+    assert_memory_equal(&in, &out, sizeof(in));
     for (int kind = KVR_REQ_WHY; kind <= KVR_REQ_DETACH; kind++) {
         in = (struct kvr_request){.kind = (kvr_request_kind)kind, .handle = 77};
         assert_int_equal(round_trip(&in, &out), KVR_OK);

@@ -132,6 +132,87 @@ static void descriptors_where_none_belong_are_closed(void **state)
     close(fd);
 }
 
+/* ---- a process that is no engine --------------------------------------------------------------
+ */
+
+static int ask_pairs(void)
+{
+    struct kvr_request request = {.kind = KVR_REQ_PAIRS};
+    int fd = raw_connect(agent.path);
+
+    raw_send(fd, &request, NULL);
+    return fd;
+}
+
+static void assert_detached(int fd, kvr_status status)
+{
+    struct kvr_notice notice;
+
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(notice.kind, KVR_NOTICE_DETACHED);
+    assert_int_equal(notice.status, status);
+    assert_closed(fd);
+}
+
+/* More than the socket holds, more often than there are places for engines. */
+static void pairs_are_told_to_whoever_may_attach(void **state)
+{
+    struct kvr_notice notice;
+
+    (void)state;
+    assert_detached(ask_pairs(), KVR_UNSUPPORTED);
+    atomic_store(&agent.record->pairs, 40);
+    for (unsigned i = 0; i < KVR_ENGINES_MAX + 5; i++) {
+        int fd = ask_pairs();
+
+        for (unsigned k = 0; k < 40; k++) {
+            assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+            assert_int_equal(notice.kind, KVR_NOTICE_PAIRS);
+        }
+        assert_detached(fd, KVR_OK);
+    }
+    assert_int_equal(agent.record->ups, 0);
+    assert_int_equal(agent.record->downs, 0);
+}
+
+static void pairs_are_no_request_of_an_engine(void **state)
+{
+    struct kvr_request request = {.kind = KVR_REQ_PAIRS};
+    struct kvr_notice notice;
+    int fd = raw_connect(agent.path);
+
+    (void)state;
+    raw_attach(fd);
+    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    raw_send(fd, &request, NULL);
+    assert_refused(fd, KVR_MALFORMED, "only the first");
+    close(fd);
+}
+
+/* Those that never read the answer hold no place for long, nor does an answer that is too large. */
+static void pairs_do_not_wait_for_the_deaf(void **state)
+{
+    struct kvr_notice notice;
+    struct kvrail *other;
+    kvr_status status;
+    int deaf[KVR_ENGINES_MAX], fd;
+
+    (void)state;
+    atomic_store(&agent.record->pairs, 40);
+    for (unsigned i = 0; i < KVR_ENGINES_MAX; i++)
+        deaf[i] = ask_pairs();
+    other = scripted_engine(&agent, "other"); /* it waits for a place */
+    kvrail_close(other);
+    for (unsigned i = 0; i < KVR_ENGINES_MAX; i++)
+        close(deaf[i]);
+    atomic_store(&agent.record->pairs, 200); /* 12 MB */
+    fd = ask_pairs();
+    while ((status = raw_notice(fd, 10000, &notice)) == KVR_OK)
+        assert_int_not_equal(notice.kind, KVR_NOTICE_DETACHED); /* it was not whole */
+    assert_int_equal(status, KVR_PEER_LOST);
+    close(fd);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void engine_process_dies(void **state)
@@ -428,6 +509,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(garbage_after_attach_ends_that_engine, start_thread, stop),
         cmocka_unit_test_setup_teardown(descriptors_where_none_belong_are_closed, start_thread,
                                         stop),
+        cmocka_unit_test_setup_teardown(pairs_are_told_to_whoever_may_attach, start_thread, stop),
+        cmocka_unit_test_setup_teardown(pairs_are_no_request_of_an_engine, start_thread, stop),
+        cmocka_unit_test_setup_teardown(pairs_do_not_wait_for_the_deaf, start_thread, stop),
         cmocka_unit_test_setup_teardown(engine_process_dies, start_thread, stop),
         cmocka_unit_test_setup_teardown(engine_dies_while_a_child_holds_its_socket, start_thread,
                                         stop),

@@ -7,8 +7,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fabric/ofi/fabric_ofi.h"
@@ -305,6 +307,88 @@ static void a_closed_key_costs_its_writer_one_connection(void **state)
     ops->rail_close(rail.rail);
 }
 
+struct place {
+    uint8_t name[KVR_ADDRESS_BYTES];
+    uint32_t name_bytes;
+    struct kvr_remote_key key;
+};
+
+/* Writes without end to the place that it reads from the pipe. In a process of its own, because the
+ * endpoints of one process make progress together. */
+static void write_without_end(int pipe_end)
+{
+    struct kvr_memory_span here = {
+        .base = bytes_here, .bytes = sizeof(bytes_here), .local = true, .fd = -1};
+    struct kvr_completion completions[16];
+    struct writer writer = {0};
+    struct kvr_error error;
+    struct place place;
+    struct rail rail;
+
+    rail_open(&rail);
+    if (read(pipe_end, &place, sizeof(place)) != sizeof(place) ||
+        rail.fabric.ops->memory_register(rail.rail, &here, &writer.memory, &error) != KVR_OK ||
+        rail.fabric.ops->peer_insert(rail.endpoint, place.name, place.name_bytes, &writer.peer,
+                                     &error) != KVR_OK)
+        _exit(1);
+    for (;;) {
+        struct kvr_fabric_piece piece = {.local = bytes_here,
+                                         .memory = writer.memory,
+                                         .remote = place.key.base,
+                                         .key = place.key.key,
+                                         .bytes = sizeof(bytes_here)};
+        struct kvr_fabric_write write = {
+            .pieces = &piece, .piece_count = 1, .peer = writer.peer, .context = 1};
+
+        (void)rail.fabric.ops->write(rail.endpoint, &write);
+        (void)rail.fabric.ops->poll(rail.endpoint, completions, 16);
+    }
+}
+
+/* A peer that hangs up while its write is on its way. */
+static void a_write_that_breaks_off_is_shown_as_a_peers(void **state)
+{
+    struct kvr_memory_span there = {
+        .base = bytes_there, .bytes = sizeof(bytes_there), .remote = true, .fd = -1};
+    struct kvr_completion completion = {0};
+    struct kvr_memory *target;
+    struct kvr_error error;
+    struct place place = {0};
+    struct rail rail;
+    int ends[2];
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    if (child == 0)
+        write_without_end(ends[0]);
+    rail_open(&rail);
+    assert_int_equal(rail.fabric.ops->memory_register(rail.rail, &there, &target, &error), KVR_OK);
+    rail.fabric.ops->endpoint_address(rail.endpoint, place.name, &place.name_bytes);
+    place.key = rail.fabric.ops->memory_key(target);
+    assert_int_equal(write(ends[1], &place, sizeof(place)), sizeof(place));
+    for (unsigned i = 0; i < 50000 && completion.kind != KVR_COMPLETION_ARRIVED; i++) {
+        (void)rail.fabric.ops->poll(rail.endpoint, &completion, 1);
+        usleep(200);
+    }
+    assert_int_equal(completion.kind, KVR_COMPLETION_ARRIVED);
+    usleep(100000); /* its next writes fill the sockets, and the last of these is cut */
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    for (unsigned i = 0; i < 5000 && completion.kind != KVR_COMPLETION_FAILED; i++)
+        if (rail.fabric.ops->poll(rail.endpoint, &completion, 1) == 0)
+            usleep(200);
+    assert_int_equal(completion.kind, KVR_COMPLETION_FAILED);
+    assert_false(completion.has_context);
+    assert_int_equal(completion.status, KVR_PEER_LOST);
+    close(ends[0]);
+    close(ends[1]);
+    endpoint_close(&rail.fabric, rail.endpoint);
+    rail.fabric.ops->memory_release(target);
+    rail.fabric.ops->rail_close(rail.rail);
+}
+
 /* Connected strangers are hung up on although the folder of descriptors cannot be opened. */
 static void strangers_are_hung_up_on_without_descriptors(void **state)
 {
@@ -339,6 +423,7 @@ int main(void)
         cmocka_unit_test(strangers_beside_writes_leave_nothing_behind),
         cmocka_unit_test(a_write_with_a_dead_key_is_not_acknowledged),
         cmocka_unit_test(a_closed_key_costs_its_writer_one_connection),
+        cmocka_unit_test(a_write_that_breaks_off_is_shown_as_a_peers),
         cmocka_unit_test(strangers_are_hung_up_on_without_descriptors),
     };
 

@@ -505,50 +505,6 @@ static void a_grant_has_a_tag(void **state)
     assert_string_equal(machine_sent(KVR_MSG_FAIL)->reason.detail, "a GRANT without a tag");
 }
 
-/* Nothing has ever come through: a fetch hears that soon. */
-static void without_a_rail_it_fails_soon(void **state)
-{
-    struct kvr_group_message broken = {
-        .head.kind = KVR_GROUP_PAIR_BROKEN,
-        .pair_broken = {.peer = 0, .status = KVR_TIMED_OUT, .pair = {1, 2, 1}}};
-
-    (void)state;
-    publish_for(1);
-    publish_all();
-    want(0, NONCE);
-    grant(0, NONCE);
-    outbound_group(&outbound, now, &broken);
-    group_says(PUSH_NO_RAIL, 0, NULL);
-    tick(kvr_group_soon(SILENCE) - 1);
-    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
-    tick(1);
-    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
-    assert_string_equal(
-        machine_sent(KVR_MSG_FAIL)->reason.detail,
-        "every pair of rails between the two agents is broken; the last, our rail 1 "
-        "to its rail 2: nothing comes through, and no error either");
-}
-
-/* Pages have come through before: the network may have broken for a moment. */
-static void without_a_rail_it_fails_after_a_while(void **state)
-{
-    (void)state;
-    publish_for(1);
-    publish_all();
-    want(0, NONCE);
-    grant(0, NONCE);
-    outbound.peers[0].lost[0].reached = true;
-    group_says(PUSH_NO_RAIL, 0, NULL);
-    group_says(PUSH_RAIL_BACK, 0, NULL);
-    tick(2 * SILENCE);
-    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
-    group_says(PUSH_NO_RAIL, 0, NULL);
-    tick(SILENCE); /* a peer that died with its rails is declared dead, by its silence */
-    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
-    tick(SILENCE / 4);
-    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
-}
-
 static void an_absence_asks_every_peer(void **state)
 {
     struct kvr_group_message woke = {.head.kind = KVR_GROUP_RESUMED, .resumed.count = 5};
@@ -613,8 +569,6 @@ int main(void)
         CASE(a_broken_pair_is_asked_about_at_once),
         CASE(missing_chunks_are_posted_again),
         CASE(a_grant_has_a_tag),
-        CASE(without_a_rail_it_fails_soon),
-        CASE(without_a_rail_it_fails_after_a_while),
         CASE(an_absence_asks_every_peer),
     };
 

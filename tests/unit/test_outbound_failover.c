@@ -293,6 +293,50 @@ static void a_second_grant_changes_nothing(void **state)
     assert_int_equal(machine_command_count(PUSH_FAILOVER), 0);
 }
 
+/* Nothing has ever come through: a fetch hears that soon. */
+static void without_a_rail_it_fails_soon(void **state)
+{
+    struct kvr_group_message broken = {
+        .head.kind = KVR_GROUP_PAIR_BROKEN,
+        .pair_broken = {.peer = 0, .status = KVR_TIMED_OUT, .pair = {1, 2, 1}}};
+
+    (void)open_outbound(state);
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    outbound_group(&outbound, now, &broken);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(kvr_group_soon(SILENCE) - 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    tick(1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+    assert_string_equal(
+        machine_sent(KVR_MSG_FAIL)->reason.detail,
+        "every pair of rails between the two agents is broken; the last, our rail 1 "
+        "to its rail 2: nothing comes through, and no error either");
+}
+
+/* Pages have come through before: the network may have broken for a moment. */
+static void without_a_rail_it_fails_after_a_while(void **state)
+{
+    (void)open_outbound(state);
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    outbound.peers[0].lost[0].reached = true;
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    group_says(PUSH_RAIL_BACK, 0, NULL);
+    tick(2 * SILENCE);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE); /* a peer that died with its rails is declared dead, by its silence */
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    tick(SILENCE / 4);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +353,8 @@ int main(void)
         cmocka_unit_test(cards_carry_on_for_a_neighbour),
         cmocka_unit_test(without_failover_it_says_so),
         cmocka_unit_test(a_second_grant_changes_nothing),
+        cmocka_unit_test(without_a_rail_it_fails_soon),
+        cmocka_unit_test(without_a_rail_it_fails_after_a_while),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,6 +279,14 @@ static void group_counts_what_it_does_not_know(void **state)
     assert_int_equal(message.rail_error.epoch, 1);
     assert_false(event(&fixture, &message));
     assert_int_equal(kvr_group_counters(fixture.group, 0).failures, 3);
+    /* The endpoint's own end is worse. */
+    for (unsigned i = 0; i < 2; i++)
+        fake_push(fixture.rails[0].newest, (struct kvr_completion){.kind = KVR_COMPLETION_FAILED,
+                                                                   .status = KVR_RAIL_FAILED});
+    kvr_group_step(fixture.group, 4);
+    assert_true(event(&fixture, &message));
+    assert_int_equal(message.rail_error.status, KVR_RAIL_FAILED);
+    assert_false(event(&fixture, &message));
     kvr_group_close(fixture.group);
 }
 

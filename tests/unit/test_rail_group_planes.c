@@ -215,6 +215,69 @@ static void group_warms_up_across_planes(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* The rail that writes to this pair's end fails with it, until the pair is tried anew. */
+static void warm_ups_end(uint32_t rail, kvr_status status, kvr_ns now)
+{
+    while (fixture.rails[rail].newest->write_count > 0)
+        finish(fixture.rails[rail].newest, 0, status);
+    fixture_settle(&fixture, now);
+}
+
+/* Of two equal planes: when its pair breaks, a rail reaches the other rail of the peer, after a
+ * trial, and comes back to its own when that works again. */
+static void group_tries_other_rails_of_the_plane(void **state)
+{
+    struct kvr_group_message renewal = {.head.kind = KVR_GROUP_PAIR_RENEW, .pair_renew.rail = 0};
+    struct kvr_group_message message;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_in("aa", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    assert_int_equal(peer_in("aa"), KVR_OK);
+    fixture_settle(&fixture, 1);
+    warm_ups_end(1, KVR_OK, 2);
+    warm_ups_end(0, KVR_PEER_LOST, 3);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    assert_int_equal(message.pair_broken.pair.target_rail, 0);
+    assert_false(message.pair_broken.shared);
+    assert_int_equal(fixture.rails[0].newest->write_count, 0); /* no user's write wants it yet */
+    assert_string_equal(pairs_used(), "1-1");
+    fixture_settle(&fixture, 4);
+    assert_int_equal(fixture.rails[0].newest->write_count, 1); /* the trial */
+    warm_ups_end(0, KVR_OK, 5);
+    assert_string_equal(pairs_used(), "0-1 1-1");
+    fixture_tell(&fixture, 6, &renewal);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK); /* wants the trial of the first pair */
+    finish_all(fixture.rails[pair.rail].newest);
+    fixture_settle(&fixture, 7);
+    warm_ups_end(0, KVR_OK, 8);
+    assert_string_equal(pairs_used(), "0-0 1-1");
+    kvr_group_close(fixture.group);
+}
+
+/* Each rail is tried once; what is broken then stays so until it is renewed. */
+static void group_tries_each_rail_once(void **state)
+{
+    struct kvr_pair pair;
+    unsigned broken = 0;
+
+    (void)state;
+    open_in("a", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    assert_int_equal(peer_in("aaa"), KVR_OK);
+    for (kvr_ns now = 1; now < 40; now++) {
+        struct kvr_group_message message;
+
+        (void)post(&fixture, 0, &pair);
+        fixture_settle(&fixture, now);
+        warm_ups_end(0, KVR_PEER_LOST, now);
+        while (fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message))
+            broken++;
+    }
+    assert_in_range(broken, 3, 6); /* it has three pairs, and no spare one */
+    assert_int_equal(post(&fixture, 0, &pair), KVR_NO_RAIL);
+    kvr_group_close(fixture.group);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +289,8 @@ int main(void)
         cmocka_unit_test(group_always_leaves_its_planes),
         cmocka_unit_test(group_warms_up_what_it_uses),
         cmocka_unit_test(group_warms_up_across_planes),
+        cmocka_unit_test(group_tries_other_rails_of_the_plane),
+        cmocka_unit_test(group_tries_each_rail_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,6 +140,51 @@ static void report_survives_a_round_trip(void **state)
     kvr_report_free(decoded);
 }
 
+static void sample_pairs(struct kvr_report_pairs *pairs)
+{
+    memset(pairs, 0, sizeof(*pairs));
+    for (; pairs->peer_count < 3; pairs->peer_count++) {
+        struct kvr_peer_pairs *peer = &pairs->peers[pairs->peer_count];
+
+        snprintf(peer->peer, sizeof(peer->peer), "decode-%u", pairs->peer_count);
+        peer->pair_first = pairs->pair_count;
+        peer->pair_count = pairs->peer_count == 1 ? 0 : KVR_PAIR_STATE_END; /* one has none */
+        for (uint32_t i = 0; i < peer->pair_count; i++)
+            pairs->pairs[pairs->pair_count++] =
+                (struct kvr_pair_facts){.rail = i,
+                                        .target_rail = KVR_RAILS_MAX - 1 - i,
+                                        .state = (kvr_pair_state)i,
+                                        .bytes = UINT64_MAX - i,
+                                        .detail = "its writes fail: no way"};
+    }
+}
+
+static void report_says_how_rails_reach_each_other(void **state)
+{
+    static struct kvr_report_pairs pairs;
+    struct kvr_report report = {.agent = "prefill-0", .boot = 1, .pairs = &pairs};
+    struct kvr_report *decoded;
+    uint8_t *bytes;
+    size_t size;
+
+    (void)state;
+    sample_pairs(&pairs);
+    decoded = round_trip(&report);
+    assert_memory_equal(decoded->pairs, &pairs, sizeof(pairs));
+    kvr_report_free(decoded);
+    pairs.pair_count = pairs.peers[0].pair_count = KVR_REPORT_PAIRS_MAX;
+    pairs.peer_count = 1;
+    decoded = round_trip(&report);
+    assert_int_equal(decoded->pairs->pair_count, KVR_REPORT_PAIRS_MAX);
+    kvr_report_free(decoded);
+    pairs.pair_count++;
+    assert_int_equal(kvr_report_encode(&report, &bytes, &size), KVR_TOO_LARGE);
+    report.pairs = NULL;
+    decoded = round_trip(&report);
+    assert_null(decoded->pairs);
+    kvr_report_free(decoded);
+}
+
 static void report_holds_a_full_batch(void **state)
 {
     static struct kvr_event events[KVR_REPORT_EVENTS_MAX + 1];
@@ -265,6 +310,39 @@ static void report_refuses_what_is_wrong(void **state)
     free(many);
 }
 
+/* field 13 is a peer: its field 1 the name, 2 a pair: its field 1 is a rail, 2 the peer's, 3 the
+ * state, 5 a detail */
+static void report_refuses_pairs_that_cannot_be(void **state)
+{
+    static const char no_peer[] = "\x0a\x01"
+                                  "a\x6a\x02\x12\x00";
+    static const char rail[] = "\x0a\x01"
+                               "a\x6a\x07\x0a\x01"
+                               "d\x12\x02\x08\x30";
+    static const char target_rail[] = "\x0a\x01"
+                                      "a\x6a\x07\x0a\x01"
+                                      "d\x12\x02\x10\x30";
+    static const char newer[] = "\x0a\x01"
+                                "a\x6a\x0b\x0a\x01"
+                                "d\x12\x06\x1a\x04warp";
+    struct kvr_report *report;
+    char many[3 + 2 * (KVR_REPORT_PEERS_MAX + 1) * 5] = "\x0a\x01"
+                                                        "a";
+    size_t size = 3;
+
+    (void)state;
+    refuse(no_peer, sizeof(no_peer) - 1, KVR_MALFORMED, "pairs.peer");
+    refuse(rail, sizeof(rail) - 1, KVR_MALFORMED, "pairs.rail");
+    refuse(target_rail, sizeof(target_rail) - 1, KVR_MALFORMED, "pairs.target_rail");
+    for (int i = 0; i < KVR_REPORT_PEERS_MAX + 1; i++, size += 5)
+        memcpy(many + size, "\x6a\x03\x0a\x01x", 5);
+    refuse(many, size, KVR_MALFORMED, "pairs");
+    assert_int_equal(kvr_report_decode((const uint8_t *)newer, sizeof(newer) - 1, &report, NULL),
+                     KVR_OK);
+    assert_int_equal(report->pairs->pairs[0].state, KVR_PAIR_STATE_END);
+    kvr_report_free(report);
+}
+
 static void report_keeps_the_number_of_an_event_it_does_not_know(void **state)
 {
     static const char newer[] = "\x0a\x01"
@@ -348,11 +426,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report_survives_a_round_trip),
+        cmocka_unit_test(report_says_how_rails_reach_each_other),
         cmocka_unit_test(report_holds_a_full_batch),
         cmocka_unit_test(report_followed_by_an_envelope_is_one_report),
         cmocka_unit_test(report_text_that_cannot_be_printed_becomes_question_marks),
         cmocka_unit_test(report_of_an_older_agent_has_no_traits),
         cmocka_unit_test(report_refuses_what_is_wrong),
+        cmocka_unit_test(report_refuses_pairs_that_cannot_be),
         cmocka_unit_test(report_keeps_the_number_of_an_event_it_does_not_know),
         cmocka_unit_test(answer_survives_a_round_trip),
         cmocka_unit_test(answer_refuses_what_is_wrong),

@@ -237,6 +237,54 @@ static void reporter_drops_the_oldest_past_its_bounds(void **state)
     scheduler_stop(fixture);
 }
 
+static void count_pair(void *self, const struct fleet_pair *pair)
+{
+    (void)pair;
+    ++*(unsigned *)self;
+}
+
+static unsigned pairs_shown(struct fixture *fixture)
+{
+    struct fleet_pairs_wanted all = {.count_max = KVR_REPORT_PAIRS_MAX};
+    unsigned count = 0;
+
+    (void)fleet_each_pair(fixture->scheduler.fleet, &all, kvr_clock_now(), count_pair, &count);
+    return count;
+}
+
+/* Rows of several peers, given before the scheduler answers and after. */
+static void reporter_says_how_rails_reach_each_other(void **state)
+{
+    static struct kvr_agent_facts facts = {.role = KVR_ROLE_SOURCE};
+    static struct kvr_report_pairs pairs = {
+        .peer_count = 1, .pair_count = 2, .peers = {{"decode-0", 0, 2}}};
+    struct fixture *fixture = *state;
+    struct kvr_reporter *reporter;
+
+    scheduler_stop(fixture);
+    reporter = open_reporter(fixture, 1, 0, 0);
+    kvr_reporter_facts(reporter, &facts);
+    for (uint32_t i = 0; i < 3; i++) {
+        pairs.peers[0].peer[strlen("decode-")] = (char)('0' + i);
+        kvr_reporter_pairs(reporter, &pairs);
+    }
+    scheduler_start(fixture);
+    for (int i = 0; i < 200 && pairs_shown(fixture) < 6; i++) {
+        kvr_reporter_facts(reporter, &facts);
+        nap(50);
+    }
+    assert_int_equal(pairs_shown(fixture), 6);
+    pairs.peers[0].pair_count = pairs.pair_count = 0;
+    kvr_reporter_pairs(reporter, &pairs);
+    for (int i = 0; i < 200 && pairs_shown(fixture) > 4; i++) {
+        kvr_reporter_facts(reporter, &facts);
+        nap(50);
+    }
+    assert_int_equal(pairs_shown(fixture), 4);
+    kvr_reporter_close(reporter);
+    scheduler_stop(fixture);
+}
+
 static void damage_spool(const struct fixture *fixture, long offset, const char *bytes,
                          size_t byte_count)
 {
@@ -540,6 +588,7 @@ int main(void)
         WITH_SCHEDULER(reporter_does_not_hurry_a_stranger),
         WITH_SCHEDULER(reporter_tells_facts_and_says_goodbye),
         WITH_SCHEDULER(reporter_brings_orders_until_they_are_taken),
+        WITH_SCHEDULER(reporter_says_how_rails_reach_each_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

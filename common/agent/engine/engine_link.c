@@ -276,6 +276,8 @@ static void on_timer(uv_timer_t *timer)
         give_up(engine, engine->pending, engine->pending_detail);
     else if (engine->state == ENGINE_GREETING)
         give_up(engine, KVR_TIMED_OUT, "no attach came within 5 s of the connection");
+    else if (engine->state == ENGINE_DOWN && !engine->owned)
+        engine_link_leave(engine); /* it does not read the answer to PAIRS */
 }
 
 void engine_link_refuse(struct engine_link *engine, kvr_status why, const char *detail)
@@ -360,59 +362,21 @@ static void attach(struct engine_link *engine, const struct kvr_req_attach *requ
     flush(engine);
 }
 
-static void region_refused(struct engine_link *engine, const struct kvr_req_region *region,
-                           const struct kvr_error *error)
-{
-    struct kvr_notice notice = {
-        .kind = KVR_NOTICE_REGION_GONE, .handle = region->layout.region, .status = error->status};
-
-    memcpy(notice.detail, error->detail, sizeof(notice.detail));
-    engine_link_notify(engine, &notice);
-}
-
-void kvr_region_memory_close(struct kvr_region_memory *memory)
-{
-    if (memory->fd >= 0)
-        close(memory->fd);
-    if (memory->dmabuf >= 0)
-        close(memory->dmabuf);
-    kvr_extents_release(memory->extents);
-    *memory = (struct kvr_region_memory){.fd = -1, .dmabuf = -1};
-}
-
-/* Descriptors that the handler does not take stay in *fds; the caller closes them. */
-static void add_region(struct engine_link *engine, const struct kvr_req_region *region,
-                       struct kvr_packet_fds *fds)
+/* For a process that stays no engine: the answer, and the end. */
+static void answer_pairs(struct engine_link *engine)
 {
     const struct kvr_engine_handler *handler = &engine->port->handler;
-    struct kvr_region_memory memory = {.fd = -1, .dmabuf = -1};
-    bool own = region->memory_of == 0;
-    bool one = own && region->memory != KVR_MEMORY_CUDA_IPC && region->extent_count == 0;
-    bool dmabuf = own && region->dmabuf;
-    uint32_t wanted = (uint32_t)one + (uint32_t)dmabuf;
-    struct kvr_error error;
+    struct kvr_error error = {0};
+    kvr_status status = KVR_UNSUPPORTED;
 
-    if (fds->count != wanted) {
-        kvr_error_set(&error, KVR_INVALID, "engine_port",
-                      "region '%s' came with %u descriptors, but needs %u", region->name,
-                      fds->count, wanted);
-        region_refused(engine, region, &error);
+    if (handler->pairs != NULL)
+        status = handler->pairs(handler->self, kvr_clock_now(), engine->index, &error);
+    if (engine->pending != KVR_OK) /* the answer did not fit */
         return;
-    }
-    if (one && kvr_engine_region_check(region, fds->fds[0], &error) != KVR_OK) {
-        region_refused(engine, region, &error);
-        return;
-    }
-    if (region->extent_count > 0 && own &&
-        engine_extents_finish(&engine->extents, region, &memory.extents, &error) != KVR_OK) {
-        region_refused(engine, region, &error);
-        return;
-    }
-    if (dmabuf)
-        memory.dmabuf = fds->fds[--fds->count];
-    if (one)
-        memory.fd = fds->fds[--fds->count];
-    handler->region(handler->self, kvr_clock_now(), engine->index, region, &memory);
+    say_last(engine, KVR_NOTICE_DETACHED, status, error.detail);
+    engine->state = ENGINE_DOWN;
+    watch(engine);
+    leave_if_settled(engine);
 }
 
 static void take_request(struct engine_link *engine, const struct kvr_request *request,
@@ -420,7 +384,9 @@ static void take_request(struct engine_link *engine, const struct kvr_request *r
 {
     const struct kvr_engine_handler *handler = &engine->port->handler;
 
-    if ((request->kind == KVR_REQ_ATTACH) != (engine->state == ENGINE_GREETING)) {
+    bool first = request->kind == KVR_REQ_ATTACH || request->kind == KVR_REQ_PAIRS;
+
+    if (first != (engine->state == ENGINE_GREETING)) {
         give_up(engine, KVR_MALFORMED, "attach must be the first packet, and only the first");
         return;
     }
@@ -429,8 +395,11 @@ static void take_request(struct engine_link *engine, const struct kvr_request *r
         take_pidfd(engine, fds);
         attach(engine, &request->attach);
         return;
+    case KVR_REQ_PAIRS:
+        answer_pairs(engine);
+        return;
     case KVR_REQ_REGION_ADD:
-        add_region(engine, &request->region, fds);
+        engine_link_region(engine, &request->region, fds);
         return;
     case KVR_REQ_REGION_EXTENTS:
         engine_extents_take(&engine->extents, &request->extents, fds);

@@ -4,6 +4,7 @@
  *   FREE → GREETING   accepted; ATTACH must come in time
  *   GREETING → LIVE   ATTACHED was sent; `owned` by the handler until release
  *   LIVE → DOWN       handler.down was called; no request is taken; notices still flow if it lives
+ *   GREETING → DOWN   PAIRS was asked for and answered; never `owned`
  *   → LEAVING         released (or never owned) and nothing left to send: its handles close
  *   → FREE            they have closed */
 #ifndef KVR_AGENT_ENGINE_LINK_H
@@ -34,7 +35,8 @@ struct engine_link {
     int socket, pidfd;           /* -1: closed */
     struct kvr_engine_peer peer; /* the process */
     uv_poll_t socket_poll, process_poll;
-    uv_timer_t timer;   /* GREETING: the time for ATTACH; later: runs a pending give-up */
+    uv_timer_t timer;   /* GREETING: the time for ATTACH, or PAIRS and its answer; later: runs a
+                           pending give-up */
     uint32_t handles;   /* of the three above, not yet closed */
     int watched;        /* uv events of socket_poll */
     bool blocked;       /* the socket had no room */
@@ -81,6 +83,11 @@ KVR_MUST_CHECK kvr_status engine_link_start(struct engine_link *engine, int sock
 void engine_link_notify(struct engine_link *engine, const struct kvr_notice *notice);
 /* Queues the notice that the link holds. */
 void engine_link_let_out(struct engine_link *engine);
+
+/* In engine_link_region.c: REGION_ADD came. Descriptors that the handler does not take stay in
+ * *fds; the caller closes them. */
+void engine_link_region(struct engine_link *engine, const struct kvr_req_region *region,
+                        struct kvr_packet_fds *fds);
 
 /* Gives the engine up at the next turn of the loop. */
 void engine_link_refuse(struct engine_link *engine, kvr_status why, const char *detail);

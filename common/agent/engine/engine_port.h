@@ -58,14 +58,18 @@ struct kvr_engine_handler {
      * layout.region. */
     void (*region)(void *self, kvr_ns now, uint32_t engine, const struct kvr_req_region *region,
                    const struct kvr_region_memory *memory);
-    /* Every other kind but ATTACH, REGION_ADD, REGION_EXTENTS and DETACH. Borrowed for the call. */
+    /* Every other kind but ATTACH, REGION_ADD, REGION_EXTENTS, DETACH and PAIRS. Borrowed for the
+     * call. */
     void (*request)(void *self, kvr_ns now, uint32_t engine, const struct kvr_request *request);
+    /* A process that is no engine asks how rails reach each other: notices PAIRS go to `engine`,
+     * which is a number for this call alone. Not KVR_OK: there are none, with a sentence. */
+    kvr_status (*pairs)(void *self, kvr_ns now, uint32_t engine, struct kvr_error *error);
     /* KVR_ENGINE_LOST: it died. KVR_CANCELLED: it detached. Else the reason to give it up. */
     void (*down)(void *self, kvr_ns now, uint32_t engine, kvr_status why, const char *detail);
 };
 
 #define KVR_ENGINE_PORT_QUEUE_BYTES (4u << 20)
-#define KVR_ENGINE_PORT_ATTACH_MS   5000 /* from connect to ATTACH */
+#define KVR_ENGINE_PORT_ATTACH_MS   5000 /* from connect to ATTACH, or to the end of PAIRS */
 
 /* Listens on `path` (mode 0600, or as handler.access needs). A socket that a dead process left is
  * replaced; a live one, or a file that is no socket, is refused: KVR_EXISTS. `agent` is the name

@@ -70,6 +70,29 @@ void kvr_reporter_facts(struct kvr_reporter *reporter, const struct kvr_agent_fa
         wake(reporter); /* it rests for a heartbeat */
 }
 
+/* A peer's later rows replace its earlier ones at the scheduler. What the scheduler did not take
+ * for long is forgotten: it comes again. */
+void kvr_reporter_pairs(struct kvr_reporter *reporter, const struct kvr_report_pairs *pairs)
+{
+    struct kvr_report_pairs *to = &reporter->pairs;
+
+    if (reporter->counting_only)
+        return;
+    pthread_mutex_lock(&reporter->facts_lock);
+    if (pairs->peer_count > KVR_REPORT_PEERS_MAX - to->peer_count ||
+        pairs->pair_count > KVR_REPORT_PAIRS_MAX - to->pair_count)
+        to->peer_count = to->pair_count = 0;
+    for (uint32_t i = 0; i < pairs->peer_count; i++) {
+        to->peers[to->peer_count + i] = pairs->peers[i];
+        to->peers[to->peer_count + i].pair_first += to->pair_count;
+    }
+    memcpy(&to->pairs[to->pair_count], pairs->pairs, pairs->pair_count * sizeof(pairs->pairs[0]));
+    to->peer_count += pairs->peer_count;
+    to->pair_count += pairs->pair_count;
+    reporter->pairs_version++;
+    pthread_mutex_unlock(&reporter->facts_lock);
+}
+
 uint32_t kvr_reporter_orders(struct kvr_reporter *reporter, struct kvr_order orders[KVR_ORDERS_MAX])
 {
     uint32_t count;
@@ -122,7 +145,8 @@ static kvr_ns post_due(struct kvr_reporter *reporter)
     kvr_ns due = reporter->last_post + HEARTBEAT_NS;
 
     pthread_mutex_lock(&reporter->facts_lock);
-    if (reporter->facts_version != reporter->facts_posted || holds(reporter))
+    if (reporter->facts_version != reporter->facts_posted || holds(reporter) ||
+        (reporter->pairs.peer_count > 0 && reporter->alive))
         due = reporter->last_post + FACTS_NS;
     else if (!reporter->alive)
         due = KVR_NEVER;

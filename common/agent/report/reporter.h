@@ -9,8 +9,8 @@
  * The scheduler's orders come with its answers. While a source holds a request, a post is due every
  * second, so that an order never waits longer.
  *
- * kvr_reporter_open, _close and _stats: the thread that owns the agent. The sink, _facts and
- * _orders: one thread, the loop thread; none blocks on disk or network. */
+ * kvr_reporter_open, _close and _stats: the thread that owns the agent. The sink, _facts, _pairs
+ * and _orders: one thread, the loop thread; none blocks on disk or network. */
 #ifndef KVR_AGENT_REPORTER_H
 #define KVR_AGENT_REPORTER_H
 
@@ -64,6 +64,10 @@ struct kvr_event_sink kvr_reporter_sink(struct kvr_reporter *reporter);
  * and every 2 s as a sign of life of the calling thread: an agent with a hanging loop is shown as
  * lost. */
 void kvr_reporter_facts(struct kvr_reporter *reporter, const struct kvr_agent_facts *facts);
+
+/* Takes what is known of the pairs of rails with some peers. It is copied, and sent with the next
+ * post that the scheduler takes. */
+void kvr_reporter_pairs(struct kvr_reporter *reporter, const struct kvr_report_pairs *pairs);
 
 /* Takes the orders that have come since the last call, at most KVR_ORDERS_MAX; returns how many.
  * The next post confirms that they were taken; the scheduler repeats orders without that. */

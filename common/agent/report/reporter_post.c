@@ -34,6 +34,9 @@ static kvr_status encode_envelope(struct kvr_reporter *reporter, bool leaving, u
     envelope.facts =
         reporter->facts_given && (reporter->alive || leaving) ? &reporter->facts : NULL;
     reporter->alive = false;
+    if (envelope.facts != NULL && reporter->pairs.peer_count > 0)
+        envelope.pairs = &reporter->pairs;
+    reporter->pairs_posted = envelope.pairs != NULL ? reporter->pairs_version : 0;
     reporter->facts_posted = reporter->facts_version;
     reporter->orders_posted = envelope.orders_taken;
     status = kvr_report_encode(&envelope, ret_bytes, ret_size);
@@ -54,7 +57,7 @@ static bool make_body(struct kvr_reporter *reporter, bool leaving, size_t *ret_b
     if (made && record.bytes + envelope_bytes > KVR_REPORT_BYTES_MAX)
         envelope_bytes = 0;
     if (envelope_bytes == 0)
-        reporter->orders_posted = 0;
+        reporter->orders_posted = reporter->pairs_posted = 0;
     reporter->body = made ? malloc(record.bytes + envelope_bytes + 1) : NULL;
     made = reporter->body != NULL;
     if (made && waits && !reporter_read_front(reporter, &record, reporter->body)) {
@@ -194,6 +197,8 @@ static void post_answered(struct kvr_reporter *reporter)
     reporter->retry_ns = 0;
     pthread_mutex_lock(&reporter->facts_lock);
     reporter->failing_since = 0;
+    if (reporter->pairs_posted != 0 && reporter->pairs_posted == reporter->pairs_version)
+        reporter->pairs.peer_count = reporter->pairs.pair_count = 0;
     pthread_mutex_unlock(&reporter->facts_lock);
 }
 

@@ -37,6 +37,9 @@ struct kvr_reporter {
     struct kvr_agent_facts facts; /* by facts_lock, as the next three */
     bool facts_given, alive;      /* alive: the loop gave facts since the last post */
     uint64_t facts_version;
+    struct kvr_report_pairs
+        pairs; /* that the scheduler has not taken; by facts_lock, as the next */
+    uint64_t pairs_version;
     struct kvr_spool_loss lost; /* since the start; by facts_lock, too, as the next two */
     kvr_ns failing_since;
     char failure[KVR_DETAIL_BYTES];
@@ -68,6 +71,7 @@ struct kvr_reporter {
     struct kvr_spool_record posted; /* event_count 0: only a sign of life */
     uint64_t impossible;            /* what the last answer acknowledged and cannot have; 0 */
     uint64_t facts_posted, orders_posted;
+    uint64_t pairs_posted; /* 0: none are in this post */
     kvr_ns last_post, retry_at, retry_ns;
     bool leaving_posted;
     char problem[CURL_ERROR_SIZE]; /* of the last post, in libcurl's words */

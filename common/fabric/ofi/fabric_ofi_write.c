@@ -188,6 +188,8 @@ static unsigned read_error(struct kvr_endpoint *endpoint, struct kvr_completion 
     if ((entry.flags & (FI_REMOTE_WRITE | FI_RECV)) == 0)
         ret_completion->has_context =
             find_context(endpoint, entry.op_context, true, &ret_completion->context);
+    if (!ret_completion->has_context)
+        ret_completion->status = KVR_PEER_LOST;
     return 1;
 }
 

@@ -121,6 +121,8 @@ void kvr_sim_rail_silence(struct kvr_rail *rail, kvr_ns until);
 void kvr_sim_rail_fail(struct kvr_rail *rail, kvr_ns until);
 /* A stranger's write without a segment arrives there. False: the rail has no endpoint to reach. */
 bool kvr_sim_rail_forge(struct kvr_rail *rail, uint64_t immediate);
+/* One that has a key hangs up in mid write. False: the same. */
+bool kvr_sim_rail_break_off(struct kvr_rail *rail);
 /* Until then it sends at speed_bps. */
 void kvr_sim_rail_slow(struct kvr_rail *rail, uint64_t speed_bps, kvr_ns until);
 /* The process is gone: endpoints and memories with it. What its cards have read may still land

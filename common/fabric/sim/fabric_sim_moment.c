@@ -361,20 +361,33 @@ static void on_arrive(struct kvr_sim_net *net, const struct sim_write *write)
     }
 }
 
-bool kvr_sim_rail_forge(struct kvr_rail *rail, uint64_t immediate)
+static bool from_outside(const struct kvr_rail *rail, const struct kvr_completion *completion)
 {
     struct kvr_sim_net *net = rail->host->net;
-    struct kvr_completion completion = {.kind = KVR_COMPLETION_ARRIVED, .immediate = immediate};
 
     for (uint32_t i = 0; i < net->endpoint_count; i++) {
         struct kvr_endpoint *endpoint = net->endpoints[i];
 
         if (endpoint->rail != rail || endpoint->stopped || endpoint->failed)
             continue;
-        queue(net, endpoint, &completion);
+        queue(net, endpoint, completion);
         return true;
     }
     return false;
+}
+
+bool kvr_sim_rail_forge(struct kvr_rail *rail, uint64_t immediate)
+{
+    struct kvr_completion completion = {.kind = KVR_COMPLETION_ARRIVED, .immediate = immediate};
+
+    return from_outside(rail, &completion);
+}
+
+bool kvr_sim_rail_break_off(struct kvr_rail *rail)
+{
+    struct kvr_completion completion = {.kind = KVR_COMPLETION_FAILED, .status = KVR_PEER_LOST};
+
+    return from_outside(rail, &completion);
 }
 
 void kvr_sim_net_run(struct kvr_sim_net *net, kvr_ns now)

@@ -53,7 +53,7 @@ static const struct kvr_option issue_options[] = {
         .help = "How long it is valid; at most as long as the CA."),
     ROW("tenant", LIST, tenants, .value = "TENANT", .max = KVR_OPTION_LIST_MAX,
         .help = "A tenant that the agent may serve, as an organizational unit of the subject; may "
-                "be repeated. Agents of this version do not look at it."),
+                "be repeated."),
     ROW("force", BOOL, force,
         .help = "Replace the certificate and the key that are there. The old certificate stays "
                 "valid until it expires; revoke the name first if its key is lost."),

@@ -1,6 +1,7 @@
-/* A stranger: it reaches the ports of the rails, has no key, and forges arrivals (rule 5). Where
- * writes carry tags it may even know the slots in use. Where they do not, it guesses: numbers count
- * up from 1, as a stranger would think.
+/* A stranger: it reaches the ports of the rails, has no key, and forges arrivals (rule 5). Or a
+ * peer that hangs up in mid write (rule 4): the rail must be renewed for it, too. Where writes
+ * carry tags it may even know the slots in use. Where they do not, it guesses: numbers count up
+ * from 1, as a stranger would think.
  *
  * One guess in some ten thousands is right by luck, and would be believed. So the first right guess
  * of a world stays unsent. A second one is no luck: the slots can be foretold. */
@@ -78,6 +79,13 @@ void sim_stranger(struct sim_world *world)
     rail = (uint32_t)kvr_rng_below(&world->rng, agent->rail_count);
     if ((agent->groups.same_host >> rail & 1) != 0)
         return; /* no stranger reaches it */
+    if (kvr_rng_percent(&world->rng, 25)) {
+        if (!kvr_sim_rail_break_off(agent->rails[rail]))
+            return;
+        sim_injected_until(world, SIM_STRANGER, world->now + 2 * KVR_S);
+        visit_note(world, agent, rail);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         uint64_t immediate = forged(world, agent);
 

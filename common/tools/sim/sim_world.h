@@ -115,7 +115,7 @@
     X(SIM_WRITE_LATE, "write_late", true, "a moment of a write comes late")                        \
     X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
     X(SIM_COPY_FAILED, "copy_failed", false, "a copy of device memory fails half done")            \
-    X(SIM_STRANGER, "stranger", true, "a program that is no peer forges arrivals")                 \
+    X(SIM_STRANGER, "stranger", true, "a program forges arrivals, or hangs up in mid write")       \
     X(SIM_PROOF, "proof", false, "a WANT proves no secret, or is replayed")                        \
     X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")                \
     X(SIM_WORDS, "words", true, "a source engine writes over its revocation words: others go on")  \

@@ -74,7 +74,7 @@ def status_of(error: BaseException) -> str:
 
 
 class _Port:
-    """Both directions of one connection."""
+    """Both directions of one connection. `said` takes the sentence of a request that ends."""
 
     def __init__(
         self,
@@ -82,11 +82,12 @@ class _Port:
         feed: Callable[[str, Any], None],
         lost: Callable[[], None],
         pages: Callable[[int, Sequence[int]], Sequence[int]],
+        said: Callable[[str, str], None],
     ) -> None:
         self.connection = connection
         self.losing = self.dead = False
         self.dead_reason = ""
-        self._feed, self._lost, self._pages = feed, lost, pages
+        self._feed, self._lost, self._pages, self._said = feed, lost, pages, said
         self._handles: dict[Ticket, int] = {}
         self._owners: dict[int, tuple[str, Ticket]] = {}
         self._unopened: dict[Ticket, str] = {}  # asked for, not opened yet
@@ -163,6 +164,7 @@ class _Port:
                 if name in ("", "again", AGENT_LOST):
                     raise
                 del self._unopened[ticket]
+                self._said(key, str(error))
                 self._feed(key, self._ended(ticket, name))
                 return
             del self._unopened[ticket]
@@ -199,6 +201,7 @@ class _Port:
         key, ticket = owner
         if event.terminal:
             del self._owners[event.handle], self._handles[ticket]
+            self._said(key, event.detail)
         ours = self._event(event, ticket)
         if ours is not None:
             self._feed(key, ours)
@@ -231,8 +234,9 @@ class SourcePort(_Port):
         lost: Callable[[], None] = lambda: None,
         pages: Callable[[int, Sequence[int]], Sequence[int]] = lambda group, blocks: blocks,
         word: int = 0,
+        said: Callable[[str, str], None] = lambda key, detail: None,
     ) -> None:
-        super().__init__(connection, feed, lost, pages)
+        super().__init__(connection, feed, lost, pages, said)
         self._word = word
 
     def _calls(self, key: str, action: Any) -> Iterable[Callable[[], None]]:
@@ -294,8 +298,9 @@ class TargetPort(_Port):
         pages: Callable[[int, Sequence[int]], Sequence[int]] = lambda group, blocks: blocks,
         address: Callable[[Any], Any] = lambda address: address,
         kv_groups: int = 1,
+        said: Callable[[str, str], None] = lambda key, detail: None,
     ) -> None:
-        super().__init__(connection, feed, lost, pages)
+        super().__init__(connection, feed, lost, pages, said)
         self._address, self._kv_groups = address, kv_groups
 
     def _calls(self, key: str, action: Any) -> Iterable[Callable[[], None]]:

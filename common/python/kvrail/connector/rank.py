@@ -57,6 +57,10 @@ class Rank:
         self._source_calls: list[tuple[str, Any]] = []
         self._target_calls: list[tuple[str, Any]] = []
 
+    def __contains__(self, key: str) -> bool:
+        """It has not ended, or its end has not been reported."""
+        return key in self.sources or key in self.targets or key in self._unsettled
+
     def command(self, command: Command, now: float) -> None:
         match command:
             case prefill.Publish():

@@ -70,6 +70,7 @@ class Worker:
         self._after_step: list[prefill.Publish] = []
         self._links = [link for link in (self._source, self._target) if link is not None]
         self._now = 0.0
+        self._said: dict[str, str] = {}  # why requests end
         self._told: tuple[bool, bool] | None = None
 
     def __len__(self) -> int:
@@ -111,16 +112,18 @@ class Worker:
         transfers = Transfers(results.sent, results.received)
         for key, status in results.outcomes:
             if status != "ok":
-                self._warn(f"the publish of request {key} ended as {status}")
+                self._warn(f"the publish of request {key} ended as {status}{self._why(': ', key)}")
         for key, failure in results.failed.items():
             self._warn(
                 f"the KV of request {key} did not come ({failure.status}): tokens from "
-                f"{failure.token_first} on must be computed again"
+                f"{failure.token_first} on must be computed again{self._why('; ', key)}"
             )
             if self._groups.hybrid:
                 transfers.failed.add(key)
             else:
                 transfers.bad_blocks.update(failure.pages[0])
+        if self._said:
+            self._said = {key: said for key, said in self._said.items() if key in self._rank}
         return transfers
 
     def agents(self) -> tuple[bool, bool] | None:
@@ -150,6 +153,13 @@ class Worker:
 
     # ---- parts ----------------------------------------------------------------------------------
 
+    def _say(self, key: str, detail: str) -> None:
+        if detail:
+            self._said[key] = detail
+
+    def _why(self, separator: str, key: str) -> str:
+        return separator + self._said[key] if key in self._said else ""
+
     def _open_handles(self) -> int:
         return sum(link.open_handles for link in self._links)
 
@@ -173,6 +183,7 @@ class Worker:
             lambda key, event: self._rank.source_event(key, event, self._now),
             lost,
             self._pages,
+            said=self._say,
         )
 
     def _target_port(self, connection: Any, lost: Callable[[], None]) -> TargetPort:
@@ -183,4 +194,5 @@ class Worker:
             self._pages,
             self._address,
             len(self._groups.specs),
+            said=self._say,
         )
