@@ -140,8 +140,7 @@ void ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t peer)
     memset(&search, 0, sizeof(search));
     memcpy(&search.local, endpoint->address, endpoint->address_bytes);
     port_clear(&search.local);
-    if (endpoint->rail->facts.closes &&
-        fi_av_lookup(endpoint->av, peer, &search.peer, &bytes) == 0)
+    if (endpoint->rail->facts.closes && fi_av_lookup(endpoint->av, peer, &search.peer, &bytes) == 0)
         ofi_sockets_each(hang_up_on_peer, &search);
 }
 
