@@ -28,6 +28,13 @@ enum link_warmth {
     LINK_WARM,     /* a write has come through, a warm-up or a user's */
 };
 
+/* Of the provider, from the pair's rail to the peer's. */
+enum link_connection {
+    LINK_UNCONNECTED, /* nothing was written on the present endpoint, or it was closed */
+    LINK_CONNECTING,  /* a write was tried, and none has come through */
+    LINK_CONNECTED,
+};
+
 KVR_STATE_MACHINE(group_link);
 
 struct group_link {
@@ -49,6 +56,7 @@ struct group_link {
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
     kvr_status why; /* it failed last */
     enum link_warmth warmth;
+    enum link_connection connection;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;

@@ -95,6 +95,7 @@ void group_link_remove(struct kvr_group *group, struct group_link *link)
     struct group_peer *peer = &group->peers[link->peer];
 
     assert(link->writes == 0);
+    group_link_close(group, link);
     if (link->inserted)
         group->ops->peer_remove(group->rails[link->pair.rail].endpoint, link->handle);
     if (peer->batch_link == link)
@@ -278,8 +279,10 @@ void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
-        if (link != NULL && link->pair.rail == rail)
-            link->inserted = false;
+        if (link == NULL || link->pair.rail != rail)
+            continue;
+        link->inserted = false;
+        group_link_disconnected(link);
     }
 }
 

@@ -119,6 +119,10 @@ const char *kvr_counter_text(kvr_counter counter);
       "The rail's thread slept; the same for all rails of a group.")                               \
     X(KVR_RAIL_CPU_TIME, "thread_cpu_seconds", false, 1e-9,                                        \
       "CPU time of the rail's thread; the same for all rails of a group.")                         \
+    X(KVR_RAIL_CONNECTIONS, "connections", true, 1,                                                \
+      "Pairs that the rail has written over, each a connection of the provider's.")                \
+    X(KVR_RAIL_CLOSED, "connections_closed", false, 1,                                             \
+      "Connections that rested and were closed, because there were more than --connections.")      \
     X(KVR_RAIL_IDLE_SLOT, "idle_slot_writes", false, 1,                                            \
       "Writes that arrived for a slot without a transfer: a stranger, or a bug.")                  \
     X(KVR_RAIL_WRONG_TAG, "wrong_tag_writes", false, 1,                                            \

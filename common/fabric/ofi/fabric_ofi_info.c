@@ -424,6 +424,7 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
         .progress_manual = info->domain_attr->data_progress == FI_PROGRESS_MANUAL,
         .needs_senders = known->needs_senders,
         .exposed = provider->exposed,
+        .closes = provider->kernel_tcp,
         .pins_memory = (info->domain_attr->mr_mode & FI_MR_ALLOCATED) != 0,
         .grant_keys = grant_keys(known, info->domain_attr),
     };
