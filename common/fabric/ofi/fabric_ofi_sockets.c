@@ -130,7 +130,7 @@ static void hang_up_on_peer(void *self, int fd)
         shutdown(fd, SHUT_RDWR);
 }
 
-/* libfabric has no call for that, and keeps a connection whose address was removed. The peer's
+/* libfabric has no call for that, and keeps a connection when its address is removed. The peer's
  * address and ours name the socket: an endpoint connects to a peer once. */
 void ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t peer)
 {
