@@ -9,6 +9,7 @@
 #include "agent/agent.h"
 #include "agent/agent_helpers.h"
 #include "agent/core/pair_book.h"
+#include "agent/core/pair_news.h"
 #include "agent/doorbell.h"
 #include "agent/engine/engine_port.h"
 #include "agent/engine/tenant_access.h"
@@ -165,6 +166,7 @@ struct kvr_agent {
         bool told, unreachable_said;
     } warmth[KVR_PEERS_MAX];
     struct pair_book pairs;
+    struct pair_news pair_news;
     struct kvr_pair_table *pair_table; /* what was reported of them; NULL: no memory */
     bool rail_down[KVR_RAILS_MAX];     /* as engines know it */
     kvr_ns turned_away_told;           /* when engines got that notice; 0: never */
