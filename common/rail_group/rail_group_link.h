@@ -45,7 +45,7 @@ struct group_link {
     struct kvr_pair pair;
     bool far;       /* it joins two planes: used where no near link reaches */
     bool spare;     /* for a pair of our rail that broke: another rail of the plane */
-    uint32_t tries; /* spare: how many before it failed, in a row */
+    uint32_t tries; /* spare: the rails in a row that were tried, with this one */
     uint32_t there; /* the peer's group that its rail is of */
     bool inserted;  /* handle is valid on the rail's present endpoint */
     bool unknown;   /* the peer's endpoint does not know ours yet: nothing is posted (rule 12) */

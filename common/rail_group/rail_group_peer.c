@@ -37,6 +37,8 @@ static void tell_broken(struct kvr_group *group, const struct group_link *link, 
 
 void group_link_break(struct kvr_group *group, struct group_link *link, kvr_status status)
 {
+    bool worked = link->proven && !link->doubted;
+
     if (link->state != LINK_USABLE)
         return;
     group_link_on(&link->state, LINK_FAILED);
@@ -45,8 +47,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     link->why = status;
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
-    if (group->scratch != NULL && !link->far)
-        group->spares_due = group->peers[link->peer].spares_due = true;
+    group_spare_due(group, link, worked);
     if (group->peers[link->peer].far_count > 0 || group->spares_due)
         group->timers.warm_at = group->now; /* another pair may have become needed */
     group_peer_warmed(group, link->peer);
@@ -250,6 +251,7 @@ void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *m
         if (link->inserted)
             group->ops->peer_remove(link->rail->endpoint, link->handle);
         link->inserted = false;
+        group_spare_turn(group, link);
         link_insert(group, link);
     }
 }
@@ -291,7 +293,10 @@ void group_links_reinsert(struct kvr_group *group, uint32_t rail)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
-        if (link != NULL && link->pair.rail == rail && link->state != LINK_RETIRED)
-            link_insert(group, link);
+        if (link == NULL || link->pair.rail != rail || link->state == LINK_RETIRED)
+            continue;
+        if (link->state == LINK_BROKEN)
+            group_spare_turn(group, link);
+        link_insert(group, link);
     }
 }

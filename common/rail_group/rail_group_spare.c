@@ -4,7 +4,8 @@
  *
  * A spare pair is on trial at first, so a warm-up is risked on it and no user's write. It rests
  * when a pair of the rail that is not a spare works again. Once each rail was tried in vain, the
- * last one stays, and is tried anew like every broken pair. */
+ * spare pair is tried anew like every broken pair, but with the next rail each time: a card may be
+ * plugged in elsewhere at any time. */
 #include "rail_group/rail_group_state.h"
 
 static bool works(const struct group_link *link)
@@ -26,66 +27,112 @@ bool group_spare_rests(const struct group_peer *peer, const struct group_link *s
     return false;
 }
 
-static bool is_linked(const struct group_peer *peer, const struct group_link *broken,
-                      uint32_t target_rail)
+/* The rail has such a pair that is no spare. */
+static bool is_linked(const struct group_peer *peer, uint32_t rail, uint32_t target_rail)
 {
     for (uint32_t i = 0; i < peer->link_count; i++)
-        if (peer->links[i]->pair.rail == broken->pair.rail &&
+        if (!peer->links[i]->spare && peer->links[i]->pair.rail == rail &&
             peer->links[i]->pair.target_rail == target_rail)
             return true;
     return false;
 }
 
-/* The next rail of that group, behind the broken pair's. NULL: there is none to try. */
-static const struct kvr_rail_address *next_rail(const struct group_peer *peer,
-                                                const struct group_link *broken)
+/* The peer's rail that a spare pair beside `link` may try. */
+static bool suits(const struct group_peer *peer, const struct group_link *link,
+                  const struct kvr_rail_address *rail)
 {
-    uint32_t place = 0;
-
-    while (place < peer->rail_count && peer->rails[place].rail != broken->pair.target_rail)
-        place++;
-    for (uint32_t i = 1; i < peer->rail_count; i++) {
-        const struct kvr_rail_address *rail = &peer->rails[(place + i) % peer->rail_count];
-
-        if (rail->group == broken->there && rail->same_host == broken->rail->same_host &&
-            rail->bytes > 0 && kvr_rail_planes_near(broken->rail->plane, rail->plane) &&
-            !is_linked(peer, broken, rail->rail))
-            return rail;
-    }
-    return NULL;
+    return rail->group == link->there && rail->same_host == link->rail->same_host &&
+           rail->bytes > 0 && kvr_rail_planes_near(link->rail->plane, rail->plane) &&
+           !is_linked(peer, link->pair.rail, rail->rail);
 }
 
-/* Where the spare pair beside a broken one stands, or is to stand; NULL: there is no room. */
-static struct group_link **place_of(struct group_peer *peer, const struct group_link *broken)
+/* The next such rail behind the one of `link`, which is itself the last. NULL: there is none.
+ * ret_count: how many there are. */
+static const struct kvr_rail_address *next_rail(const struct group_peer *peer,
+                                                const struct group_link *link, uint32_t *ret_count)
+{
+    const struct kvr_rail_address *next = NULL;
+    uint32_t place = 0;
+
+    *ret_count = 0;
+    while (place < peer->rail_count && peer->rails[place].rail != link->pair.target_rail)
+        place++;
+    for (uint32_t i = 1; i <= peer->rail_count; i++) {
+        const struct kvr_rail_address *rail = &peer->rails[(place + i) % peer->rail_count];
+
+        if (!suits(peer, link, rail))
+            continue;
+        next = next != NULL ? next : rail;
+        (*ret_count)++;
+    }
+    return next;
+}
+
+/* Where the spare pair beside a broken one stands; or NULL. */
+static struct group_link **spare_of(struct group_peer *peer, const struct group_link *broken)
 {
     for (uint32_t i = 0; i < peer->link_count; i++)
         if (peer->links[i]->spare && is_beside(peer->links[i], broken))
             return &peer->links[i];
-    return peer->link_count < GROUP_LINKS_MAX ? &peer->links[peer->link_count] : NULL;
+    return NULL;
 }
 
-static void spare_make(struct kvr_group *group, struct group_peer *peer,
-                       const struct group_link *broken)
+static void spare_first(struct kvr_group *group, struct group_peer *peer,
+                        const struct group_link *broken)
 {
-    const struct kvr_rail_address *rail = next_rail(peer, broken);
-    struct group_link **place = place_of(peer, broken);
     struct group_link like = {.peer = broken->peer,
                               .pair.rail = broken->pair.rail,
                               .spare = true,
+                              .tries = 1,
                               .there = broken->there};
+    uint32_t count;
+    const struct kvr_rail_address *rail = next_rail(peer, broken, &count);
+    struct group_link **place = &peer->links[peer->link_count];
 
-    if (rail == NULL || place == NULL)
+    if (rail == NULL || peer->link_count == GROUP_LINKS_MAX)
         return;
-    if (place == &peer->links[peer->link_count]) {
-        peer->link_count++;
-    } else {
-        like.tries = (*place)->proven ? 0 : (*place)->tries + 1;
-        if ((*place)->state == LINK_USABLE || like.tries >= peer->rail_count)
-            return; /* it is being tried, or all were */
-        group_link_retire(group, *place);
-    }
+    peer->link_count++;
     group_link_make(group, place, &like, rail);
     (*place)->doubted = true;
+}
+
+static void spare_next(struct kvr_group *group, struct group_peer *peer, struct group_link **place)
+{
+    struct group_link like = **place;
+    uint32_t count;
+    const struct kvr_rail_address *rail = next_rail(peer, &like, &count);
+
+    like.tries = like.proven ? 1 : like.tries + 1;
+    like.carried = 0;
+    if (rail == NULL || like.state == LINK_USABLE || like.tries > count)
+        return; /* it is being tried, or all were */
+    group_link_retire(group, *place);
+    group_link_make(group, place, &like, rail);
+    (*place)->doubted = true;
+}
+
+void group_spare_due(struct kvr_group *group, const struct group_link *broken, bool worked)
+{
+    struct group_peer *peer = &group->peers[broken->peer];
+    struct group_link **spare = spare_of(peer, broken);
+
+    if (group->scratch == NULL || broken->far)
+        return;
+    group->spares_due = peer->spares_due = true;
+    if (worked && spare != NULL)
+        (*spare)->tries = 0;
+}
+
+void group_spare_turn(struct kvr_group *group, struct group_link *link)
+{
+    uint32_t count;
+    const struct kvr_rail_address *rail;
+
+    if (!link->spare || link->proven || link->writes > 0)
+        return;
+    rail = next_rail(&group->peers[link->peer], link, &count);
+    if (rail != NULL)
+        link->pair = (struct kvr_pair){link->pair.rail, rail->rail, rail->epoch};
 }
 
 void group_spares_make(struct kvr_group *group)
@@ -95,10 +142,15 @@ void group_spares_make(struct kvr_group *group)
         uint32_t count = peer->link_count;
 
         for (uint32_t i = 0; peer->spares_due && peer->known && i < count; i++) {
-            const struct group_link link = *peer->links[i];
+            const struct group_link *link = peer->links[i];
+            struct group_link **spare = spare_of(peer, link);
 
-            if (link.state == LINK_BROKEN && !link.far && !group_spare_rests(peer, &link))
-                spare_make(group, peer, &link);
+            if (link->state != LINK_BROKEN || link->far || group_spare_rests(peer, link))
+                continue;
+            if (spare != NULL)
+                spare_next(group, peer, spare);
+            else
+                spare_first(group, peer, link);
         }
         peer->spares_due = false;
     }

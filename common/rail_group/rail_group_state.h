@@ -185,6 +185,10 @@ void group_link_close(struct kvr_group *group, struct group_link *link); /* it h
 void group_link_disconnected(struct group_link *link);                   /* its endpoint is gone */
 /* rail_group_spare.c */
 void group_spares_make(struct kvr_group *group); /* beside pairs that broke */
+/* The pair has broken. If it worked, every rail is tried anew. */
+void group_spare_due(struct kvr_group *group, const struct group_link *broken, bool worked);
+/* The link is about to be tried anew: a spare one in vain so far is for the next rail. */
+void group_spare_turn(struct kvr_group *group, struct group_link *link);
 /* A pair of its rail works that is no spare. */
 bool group_spare_rests(const struct group_peer *peer, const struct group_link *spare);
 /* rail_group_silence.c */

@@ -278,6 +278,54 @@ static void group_tries_each_rail_once(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* Posts, and fails each warm-up of our rail 2, until its trials end. The peer's rails, in order. */
+static const char *trials_fail(kvr_ns *now)
+{
+    static char text[128];
+    struct kvr_group_message message;
+    struct kvr_pair pair;
+
+    text[0] = '\0';
+    for (kvr_ns end = *now + 40; *now < end; (*now)++) {
+        (void)post(&fixture, 0, &pair);
+        fixture_settle(&fixture, *now);
+        warm_ups_end(2, KVR_PEER_LOST, *now);
+        for (uint32_t rail = 0; rail < 2; rail++)
+            warm_ups_end(rail, KVR_OK, *now);
+        while (fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message))
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u",
+                     text[0] != '\0' ? " " : "", message.pair_broken.pair.target_rail);
+    }
+    return text;
+}
+
+/* Our rail 2 has lost its pair with the peer's rail 2: each other rail is tried in turn. When all
+ * were, each renewal tries the next one. A pair that has worked in between begins anew. */
+static void group_tries_one_rail_after_the_other(void **state)
+{
+    struct kvr_group_message renewal = {.head.kind = KVR_GROUP_PAIR_RENEW, .pair_renew.rail = 2};
+    struct kvr_pair pair;
+    kvr_ns now = 1;
+
+    (void)state;
+    open_in("aaa", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    assert_int_equal(peer_in("aaaaa"), KVR_OK);
+    assert_string_equal(trials_fail(&now), "2 3 4 0 1");
+    fixture_tell(&fixture, now, &renewal);
+    assert_string_equal(trials_fail(&now), "2 3");
+    fixture_tell(&fixture, now, &renewal);
+    assert_string_equal(trials_fail(&now), "2 4");
+    fixture_tell(&fixture, now, &renewal);
+    for (unsigned i = 0; i < 12; i++) {
+        (void)post(&fixture, 0, &pair);
+        fixture_settle(&fixture, now++);
+        for (uint32_t rail = 0; rail < 3; rail++)
+            warm_ups_end(rail, KVR_OK, now);
+    }
+    assert_string_equal(trials_fail(&now), "2 0 1 3 4 0"); /* the spare one worked too */
+    kvr_group_close(fixture.group);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +339,7 @@ int main(void)
         cmocka_unit_test(group_warms_up_across_planes),
         cmocka_unit_test(group_tries_other_rails_of_the_plane),
         cmocka_unit_test(group_tries_each_rail_once),
+        cmocka_unit_test(group_tries_one_rail_after_the_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
