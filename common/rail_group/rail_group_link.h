@@ -3,6 +3,7 @@
 #ifndef KVR_RAIL_GROUP_LINK_H
 #define KVR_RAIL_GROUP_LINK_H
 
+#include "base/mutant.h"
 #include "base/state.h"
 #include "rail_group/rail_group.h"
 #include "rail_group/rail_group_pace.h"
@@ -78,7 +79,8 @@ struct group_link {
  * silence bound; a warm-up that hangs holds no transfer up. So that goes first. */
 static inline bool group_link_on_trial(const struct group_link *link)
 {
-    return link->doubted && link->warmth == LINK_COLD && !link->uncopied;
+    return link->doubted && link->warmth == LINK_COLD && !link->uncopied &&
+           !KVR_MUTANT(rail_back_by_acceptance);
 }
 
 /* It may arrive there, and every piece has a local registration on our rail and a key on the
