@@ -27,7 +27,7 @@ void agent_traits_read(struct kvr_agent *agent)
 
         memset(traits, 0, sizeof(*traits));
         traits->reported = true;
-        snprintf(traits->plane, sizeof(traits->plane), "%s", agent->planes.of[i]);
+        memcpy(traits->plane, agent->planes.of[i], sizeof(traits->plane));
         snprintf(traits->network, sizeof(traits->network), "%s", facts->network);
         kvr_rail_link_read(KVR_SYS, facts, &traits->link);
         traits->device_path = device_path(agent, facts);
