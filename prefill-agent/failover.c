@@ -192,7 +192,7 @@ static void give_up(struct outbound *outbound, struct source_transfer *transfer)
         why = "its pages are staged for that group alone";
     snprintf(detail, sizeof(detail),
              "every pair of rails between group %u of the source and the target's is broken, "
-             "and %s%s",
+             "and %.62s%.80s",
              transfer->grant.rail_group, why, broken);
     source_transfer_fail(outbound, transfer, KVR_NO_RAIL, detail);
 }
