@@ -101,8 +101,6 @@ void sim_check_time(const struct sim_request *request, const struct sim_publish 
     if (fetch != NULL && world->ways.any)
         due = sim_ways_cut(fetch) ? sim_ways_due(fetch) : later(due, fetch->deadline);
     due += grace(world);
-    if (fetch != NULL && sim_ways_cut(fetch))
-        printf("CUT seed %lu acc %d outcome %s now-asked %ld dl-asked %ld due-now %ld groups %u %u inj %ld granted %ld grace %ld\n", world->seed, fetch->user.accepted, kvr_status_name(fetch->user.outcome), (long)(world->now-world->asked_at)/1000000, (long)(fetch->deadline-world->asked_at)/1000000, (long)(due-world->now)/1000000, fetch->publishes[0]->user.engine->agent->groups.count, fetch->user.engine->agent->groups.count, (long)(world->now-world->last_injection)/1000000,(long)(world->now-fetch->granted_at)/1000000,(long)(grace(world)/1000000));
     if (world->now > due && fetch != NULL && sim_ways_cut(fetch))
         sim_fail(world, (int)request->number,
                  "no way works, and a fetch ends %" PRIu64 " ms later than it may",

@@ -232,17 +232,18 @@ bool sim_ways_cut(const struct sim_fetch *fetch)
     return false;
 }
 
-/* Each further group of either side is asked for once, and writes there hang too. */
+/* Hanging writes of transfers before it may hold the rails' windows for a heartbeat bound. The one in
+ * which its own writes hang is in the grace. Then no pair is usable for 1.25 bounds. Each further
+ * group of either side is asked for once, and writes hang there, too. */
 static kvr_ns give_up_ns(const struct sim_fetch *fetch)
 {
-    uint32_t groups = target_of(fetch)->groups.count;
-    uint32_t most = 1;
+    uint32_t ours = 1, asks;
 
     for (uint32_t i = 0; i < fetch->source_count; i++)
-        if (source_of(fetch, i)->groups.count > most)
-            most = source_of(fetch, i)->groups.count;
-    return SIM_SILENCE_NS + SIM_SILENCE_NS / 4 +
-           (groups - 1 + most - 1) * (SIM_SILENCE_NS + SIM_SILENCE_NS / 2);
+        if (source_of(fetch, i)->groups.count > ours)
+            ours = source_of(fetch, i)->groups.count;
+    asks = ours - 1 + target_of(fetch)->groups.count - 1;
+    return SIM_SILENCE_NS + SIM_SILENCE_NS * 5 / 4 + asks * (SIM_SILENCE_NS * 3 / 2);
 }
 
 kvr_ns sim_ways_due(const struct sim_fetch *fetch)
