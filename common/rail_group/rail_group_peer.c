@@ -191,10 +191,10 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
 /* It follows a link of the same pair. */
 static void link_doubt_as(struct group_link *link, const struct group_link *before)
 {
-    if (!before->doubted)
+    if (!before->doubted && !group_link_in_vain(before))
         return;
     if (!link->doubted && link->state == LINK_USABLE)
-        link->why = before->why;
+        link->why = before->doubted ? before->why : KVR_EPOCH_ENDED;
     link->doubted = true;
 }
 
@@ -278,8 +278,13 @@ void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
-        if (link != NULL && link->pair.rail == rail)
-            link->inserted = false;
+        if (link == NULL || link->pair.rail != rail)
+            continue;
+        if (!link->doubted && group_link_in_vain(link)) {
+            link->doubted = true;
+            link->why = KVR_EPOCH_ENDED;
+        }
+        link->inserted = false;
     }
 }
 
