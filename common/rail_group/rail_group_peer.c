@@ -8,14 +8,16 @@
 #include <assert.h>
 #include <string.h>
 
-/* Writes come through over another pair of its rail. */
+/* Writes come through over another pair of its rail. One that no write has left over is no sign of
+ * that: without warm-up a pair seems usable on an endpoint that is dead. */
 static bool is_shared(struct kvr_group *group, const struct group_link *link)
 {
     for (uint32_t i = 0; i < group->links.reach; i++) {
         const struct group_link *other = kvr_pool_at(&group->links, i, NULL);
 
         if (other != NULL && other != link && other->rail == link->rail &&
-            other->state == LINK_USABLE && !other->doubted && other->warmth != LINK_COLD)
+            other->state == LINK_USABLE && !other->doubted && other->proven &&
+            other->warmth != LINK_COLD)
             return true;
     }
     return false;

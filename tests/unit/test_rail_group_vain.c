@@ -1,6 +1,6 @@
-/* Goal: a pair that has carried nothing yet is on trial once its endpoint is replaced under users'
- * writes, at either end; else its silence would begin anew each time. Method: a rail group on a
- * scripted fabric that completes a write only when the case demands. */
+/* Goal: a pair that has carried no write is not taken for one that works. It is on trial once its
+ * endpoint is replaced under users' writes, at either end; else its silence would begin anew each
+ * time. Method: a rail group on a scripted fabric that completes a write only when the case demands. */
 #include "tests/support/check.h"
 
 #include "tests/support/fake_group.h"
@@ -152,6 +152,44 @@ static void pairs_are_tried_by_turns(void **state)
     kvr_group_close(fixture.group);
 }
 
+static bool breaks_shared(void)
+{
+    struct kvr_group_message message;
+
+    finish(fixture.rails[0].newest, 0, KVR_RAIL_FAILED);
+    fixture_settle(&fixture, 2);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    return message.pair_broken.shared;
+}
+
+/* Without warm-up a pair may be untried. Its rail gets a fresh endpoint. */
+static void untried_pair_is_not_worth_an_endpoint(void **state)
+{
+    (void)state;
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 1, .ring_entries = 64});
+    peer_add(&fixture, 0, 1);
+    peer_add(&fixture, 1, 1);
+    assert_int_equal(post_one(), KVR_OK);
+    assert_false(breaks_shared());
+    kvr_group_close(fixture.group);
+}
+
+static void pair_that_carries_writes_is_spared(void **state)
+{
+    struct kvr_pair pair;
+
+    (void)state;
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 1, .ring_entries = 64});
+    peer_add(&fixture, 0, 1);
+    peer_add(&fixture, 1, 1);
+    assert_int_equal(post(&fixture, 1, &pair), KVR_OK);
+    finish_all(fixture.rails[0].newest);
+    fixture_settle(&fixture, 1);
+    assert_int_equal(post_one(), KVR_OK);
+    assert_true(breaks_shared());
+    kvr_group_close(fixture.group);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +198,8 @@ int main(void)
         cmocka_unit_test(pair_that_has_carried_a_write_goes_on),
         cmocka_unit_test(warm_up_that_is_cut_short_proves_nothing),
         cmocka_unit_test(pairs_are_tried_by_turns),
+        cmocka_unit_test(untried_pair_is_not_worth_an_endpoint),
+        cmocka_unit_test(pair_that_carries_writes_is_spared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
