@@ -368,6 +368,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
 
 void agent_rails_close(struct kvr_agent *agent)
 {
+    agent_pairs_close(agent);
     for (uint32_t i = 0; i < agent->rail_count; i++)
         agent->fabric.ops->rail_close(agent->rails[i]);
     agent_filter_close(agent); /* no port is left */

@@ -76,6 +76,21 @@ static kvr_ns halves_due(const struct sim_world *world)
     return due;
 }
 
+/* Over a way that is not well a write may hang until the deadline. Where no way is left, the fetch
+ * ends before. */
+static kvr_ns fetch_over_ways_due(const struct sim_fetch *fetch, kvr_ns due)
+{
+    return sim_ways_cut(fetch) ? sim_ways_due(fetch) : later(due, fetch->deadline);
+}
+
+static kvr_ns publish_over_ways_due(const struct sim_publish *publish, kvr_ns due)
+{
+    for (uint32_t i = 0; i < publish->request->fetch_count; i++)
+        if (gives_to(publish, &publish->request->fetches[i]))
+            due = later(due, fetch_over_ways_due(&publish->request->fetches[i], due));
+    return due;
+}
+
 /* Its agent knows how its only publish ended, and says so. */
 static bool source_past(const struct sim_fetch *fetch)
 {
@@ -98,11 +113,9 @@ void sim_check_time(const struct sim_request *request, const struct sim_publish 
         due = later(due, source_past(fetch) ? fetch->publishes[0]->user.ended_at : fetch->deadline);
     if (publish != NULL)
         due = later(due, consumers_due(publish));
-    if (fetch != NULL && world->ways.any)
-        due = sim_ways_cut(fetch) ? sim_ways_due(fetch) : later(due, fetch->deadline);
+    if (world->ways.any)
+        due = fetch != NULL ? fetch_over_ways_due(fetch, due) : publish_over_ways_due(publish, due);
     due += grace(world);
-    if (fetch != NULL && sim_ways_cut(fetch))
-        printf("CUT seed %lu acc %d outcome %s now-asked %ld dl-asked %ld due-now %ld groups %u %u inj %ld granted %ld grace %ld\n", world->seed, fetch->user.accepted, kvr_status_name(fetch->user.outcome), (long)(world->now-world->asked_at)/1000000, (long)(fetch->deadline-world->asked_at)/1000000, (long)(due-world->now)/1000000, fetch->publishes[0]->user.engine->agent->groups.count, fetch->user.engine->agent->groups.count, (long)(world->now-world->last_injection)/1000000,(long)(world->now-fetch->granted_at)/1000000,(long)(grace(world)/1000000));
     if (world->now > due && fetch != NULL && sim_ways_cut(fetch))
         sim_fail(world, (int)request->number,
                  "no way works, and a fetch ends %" PRIu64 " ms later than it may",
