@@ -1,5 +1,5 @@
 #!/bin/sh
-# Goal: rails in isolated planes carry at least 0.95 of what raw loops carry over the same pairs, each alone:
+# Goal: rails in isolated planes carry at least 0.95 of the sum of the raw loops of the same pairs, each alone:
 # where the target has four rails in another order, three of them, and two. Method: `kvrail bench push --planes`
 # with rails capped far below the machine's speed, so that the rails and not the cores set the limit; the median
 # of the pairs of turns counts. A campaign has five pairs of each and requires the bar. The everyday run, on a
