@@ -46,6 +46,12 @@ chmod 777 "$work/tmp"
 
 push "as the present user" "--netns 3 --slow-mbits 100" env
 takes "veth pairs in network namespaces" "loopback addresses, uncapped: "
+! grep -q "^rails: veth" "$work/table" || push "with planes" "--netns 3 --planes 3,1" env
+for planes in 3,3 1,4 0 1x; do
+    status=0
+    "$kvrail" bench push --netns 3 --planes $planes 2>"$work/refusal" || status=$?
+    [ "$status" = 2 ] && grep -q "each once" "$work/refusal" || fail "--planes $planes ended in $status"
+done
 # shellcheck disable=SC2086 # programs with their options
 if may $nobody && $nobody test -x "$kvrail"; then
     push "as nobody" "--netns 3 --target-rails 2" $nobody

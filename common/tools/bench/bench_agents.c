@@ -88,13 +88,15 @@ static void stamps_path(const struct bench_agents *agents, char ret_path[BENCH_P
 
 static void add_shared(struct arguments *arguments, const struct bench_agents *agents,
                        const struct bench_options *options, const char (*rails)[BENCH_RAIL_BYTES],
-                       uint32_t rail_count)
+                       const uint32_t *planes, uint32_t rail_count)
 {
     char text[BENCH_PATH_BYTES + 32];
 
     add(arguments, "provider", options->provider);
-    for (uint32_t i = 0; i < rail_count; i++)
-        add(arguments, "rail", rails[i]);
+    for (uint32_t i = 0; i < rail_count; i++) {
+        snprintf(text, sizeof(text), planes[i] != 0 ? "%s@plane-%u" : "%s", rails[i], planes[i]);
+        add(arguments, "rail", text);
+    }
     add_rows(arguments, &kvr_posting_options, &options->posting);
     add_rows(arguments, &kvr_staging_options, &options->copying);
     add(arguments, "device", options->device);
@@ -252,7 +254,8 @@ static bool start_source(struct bench_agents *agents, const struct bench_options
     snprintf(listen, sizeof(listen), "%s:0", rails->control);
     add(&arguments, "listen", listen);
     add(&arguments, "port-file", port_file);
-    add_shared(&arguments, agents, options, rails->source, rails->source_count);
+    add_shared(&arguments, agents, options, rails->source, rails->source_planes,
+               rails->source_count);
     add_others(&arguments, others);
     agents->source = launch(agents, "prefill-agent", &arguments, NULL);
     if (agents->source == 0 || !await(agents->source_socket, agents->source) ||
@@ -275,7 +278,8 @@ static bool start_target(struct bench_agents *agents, const struct bench_options
     add_identity(&arguments, agents, tls_of(options, others), DECODE_NAME);
     add(&arguments, "engine-socket", agents->target_socket);
     add_rows(&arguments, &kvr_copying_options, &options->copying);
-    add_shared(&arguments, agents, options, rails->target, rails->target_count);
+    add_shared(&arguments, agents, options, rails->target, rails->target_planes,
+               rails->target_count);
     add_others(&arguments, others);
     agents->target = launch(agents, "decode-agent", &arguments, rails);
     return (agents->target != 0 && await(agents->target_socket, agents->target)) ||

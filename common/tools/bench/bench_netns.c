@@ -155,6 +155,31 @@ static bool cables_lay(const struct bench_netns *netns, const struct bench_netns
            batch("ip", netns->target, &target) && batch("ip", netns->exchange, &target_ends);
 }
 
+/* What the switch gets from a rail goes to its partner alone; or to none. */
+static void end_isolate(struct script *script, char end, uint32_t rail, uint32_t partner)
+{
+    bool source = end == 's';
+    unsigned table = (source ? 101 : 201) + rail;
+
+    add(script, "rule add iif %c%u table %u\n", end, rail + 1, table);
+    add(script, "route add blackhole default table %u\n", table);
+    if (partner != BENCH_RAIL_NONE)
+        add(script, "route add 10.%u.%u.0/24 dev %c%u table %u\n", source ? 79 : 78, partner + 1,
+            source ? 't' : 's', partner + 1, table);
+}
+
+static bool planes_isolate(const struct bench_netns *netns, const struct bench_rails *rails)
+{
+    static struct script exchange;
+
+    exchange.bytes = 0;
+    for (uint32_t i = 0; i < rails->source_count; i++)
+        end_isolate(&exchange, 's', i, bench_rails_partner(rails, true, i));
+    for (uint32_t j = 0; j < rails->target_count; j++)
+        end_isolate(&exchange, 't', j, bench_rails_partner(rails, false, j));
+    return batch("ip", netns->exchange, &exchange);
+}
+
 static void cap(struct script *script, const char *name, unsigned number, unsigned mbits)
 {
     add(script, "qdisc add dev %s%u root tbf rate %umbit burst 256kb latency 20ms\n", name, number,
@@ -191,6 +216,11 @@ static void rails_name(const struct bench_netns_options *options, struct bench_r
         snprintf(rails->source[i], sizeof(rails->source[i]), "10.78.%u.1", i + 1);
     for (unsigned j = 0; j < options->target_count; j++)
         snprintf(rails->target[j], sizeof(rails->target[j]), "10.79.%u.1", j + 1);
+    if (options->planes[0] == 0)
+        return;
+    for (unsigned i = 0; i < options->source_count; i++)
+        rails->source_planes[i] = i + 1;
+    memcpy(rails->target_planes, options->planes, sizeof(rails->target_planes));
 }
 
 static bool own_space(void)
@@ -220,7 +250,9 @@ static bool lay(struct bench_netns *netns, const struct bench_netns_options *opt
     rails_name(options, ret_rails);
     snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)netns->target);
     ret_rails->target_space = open(path, O_RDONLY | O_CLOEXEC);
-    return ret_rails->target_space >= 0 && cables_lay(netns, options) && cables_cap(netns, options);
+    return ret_rails->target_space >= 0 && cables_lay(netns, options) &&
+           cables_cap(netns, options) &&
+           (options->planes[0] == 0 || planes_isolate(netns, ret_rails));
 }
 
 /* There is no way back from a namespace, and some machines let one in and then allow nothing there:
@@ -271,7 +303,9 @@ bool bench_netns_open(struct bench_netns *netns, const struct bench_netns_option
     if (!run("ip", "-V", 0, NULL) || !run("tc", "-V", 0, NULL)) {
         snprintf(netns->way, sizeof(netns->way),
                  "loopback addresses, uncapped: iproute2 (ip and tc) is not installed");
-        return true;
+        if (options->planes[0] != 0)
+            fprintf(stderr, "kvrail bench: no planes on %s\n", netns->way);
+        return options->planes[0] == 0;
     }
     for (size_t i = 0; i < WAYS; i++) {
         why[i] = rehearse(&ways[i], options);
@@ -281,7 +315,9 @@ bool bench_netns_open(struct bench_netns *netns, const struct bench_netns_option
         return ways[i].enter() && lay(netns, options, ret_rails);
     }
     say_refused(netns, why);
-    return true;
+    if (options->planes[0] != 0)
+        fprintf(stderr, "kvrail bench: no planes on %s\n", netns->way);
+    return options->planes[0] == 0;
 }
 
 void bench_netns_close(struct bench_netns *netns, struct bench_rails *rails)

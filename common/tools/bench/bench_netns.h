@@ -4,8 +4,9 @@
  *   source: rail i, 10.78.i.1 ── switch (routes) ── target: rail j, 10.79.j.1
  *   source: 10.80.0.1 ──────── uncapped, for control ──────── target: 10.80.0.2
  *
- * Every source rail reaches every target rail, so that their numbers may differ. It needs iproute2,
- * and CAP_SYS_ADMIN or a kernel that lets a user make a user namespace. */
+ * Every source rail reaches every target rail, so that their numbers may differ; or those of one
+ * plane alone reach each other, and the switch drops other packets without a sign. It needs
+ * iproute2, and CAP_SYS_ADMIN or a kernel that lets a user make a user namespace. */
 #ifndef KVR_TOOLS_BENCH_NETNS_H
 #define KVR_TOOLS_BENCH_NETNS_H
 
@@ -17,6 +18,9 @@ struct bench_netns_options {
     uint32_t source_count, target_count;
     uint32_t rail_mbits;
     uint32_t slow_mbits; /* of the last source rail; 0: as the others */
+    /* By rail of the target: the number, from 1, of the one source rail that reaches it. 0 in the
+     * first: all reach all. */
+    uint32_t planes[KVR_RAILS_MAX];
 };
 
 struct bench_netns {

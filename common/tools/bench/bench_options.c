@@ -43,6 +43,12 @@ static const struct kvr_option options[] = {
      .max = 100000,
      KVR_OPTION_COUNT(OPTIONS, slow_mbits),
      .help = "With --netns, what the source's last rail carries; 0: as the others."},
+    {.name = "planes",
+     .value = "N",
+     .max = NETNS_RAILS_MAX,
+     KVR_OPTION_LIST(OPTIONS, planes),
+     .help = "With --netns, isolated planes: the target has as many rails as are listed, as "
+             "3,1,4,2, and each reaches the source's rail of that number alone."},
 
     {.name = "device",
      .section = "pages",
@@ -185,6 +191,32 @@ static bool check_against(const OPTIONS *chosen, int *ret_exit)
     return true;
 }
 
+/* Planes into numbers; each source rail has one partner at most. */
+static bool check_planes(OPTIONS *chosen, int *ret_exit)
+{
+    for (uint32_t i = 0; i < chosen->planes.count; i++) {
+        const char *item = chosen->planes.items[i];
+        char *end;
+        unsigned long number = strtoul(item, &end, 10);
+        bool good = item[0] >= '1' && item[0] <= '9' && *end == '\0' && number <= chosen->netns;
+
+        for (uint32_t k = 0; k < i; k++)
+            good = good && chosen->plane_of[k] != number;
+        if (!good)
+            return refuse(ret_exit, kvr_options_refuse(&command,
+                                                       "--planes has '%s', but must name rails of "
+                                                       "--netns, 1 to %u, each once",
+                                                       item, (unsigned)chosen->netns));
+        chosen->plane_of[i] = (uint32_t)number;
+    }
+    if (chosen->planes.count > 0 && chosen->target_rails > 0)
+        return refuse(ret_exit, kvr_options_refuse(&command, "--planes lists the rails that "
+                                                             "--target-rails would count"));
+    if (chosen->planes.count > 0)
+        chosen->target_rails = chosen->planes.count;
+    return true;
+}
+
 static bool check_rails(OPTIONS *chosen, int *ret_exit)
 {
     const struct kvr_provider *provider = kvr_provider_find(chosen->provider);
@@ -192,9 +224,12 @@ static bool check_rails(OPTIONS *chosen, int *ret_exit)
     if (chosen->netns > 0 && !provider->kernel_tcp)
         return refuse(ret_exit, kvr_options_refuse(&command, "--netns lays rails of tcp, not of %s",
                                                    chosen->provider));
-    if (chosen->netns == 0 && (chosen->target_rails > 0 || chosen->slow_mbits > 0))
-        return refuse(ret_exit, kvr_options_refuse(&command, "--target-rails and --slow-mbits "
-                                                             "need --netns"));
+    if (chosen->netns == 0 &&
+        (chosen->target_rails > 0 || chosen->slow_mbits > 0 || chosen->planes.count > 0))
+        return refuse(ret_exit, kvr_options_refuse(&command, "--target-rails, --slow-mbits and "
+                                                             "--planes need --netns"));
+    if (!check_planes(chosen, ret_exit))
+        return false;
     if (chosen->netns > 0)
         chosen->rails = chosen->netns;
     if (chosen->target_rails == 0)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/options.h"
 #include "rail_group/rail_options.h"
 
@@ -16,6 +17,8 @@
 struct bench_options {
     char provider[16];
     uint64_t rails, netns, target_rails, rail_mbits, slow_mbits;
+    struct kvr_option_list planes;    /* --netns: as typed, of the target's rails */
+    uint32_t plane_of[KVR_RAILS_MAX]; /* as numbers; 0 in the first: there are none */
     uint64_t page_bytes, pages, layers, fetches, pool_bytes;
     bool contiguous, scatter;
     uint64_t pairs;

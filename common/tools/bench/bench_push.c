@@ -88,7 +88,7 @@ static bool raw_turn(struct push *push, const struct bench_raw_shape *shape, str
     return true;
 }
 
-/* Each rail alone: what all together could carry. */
+/* Each rail alone that has a partner: what all together could carry. */
 static bool rails_turn(struct push *push, struct push_pair *pair)
 {
     struct push_turn *sum = &pair->turns[PUSH_RAW], turn;
@@ -96,6 +96,8 @@ static bool rails_turn(struct push *push, struct push_pair *pair)
     double cpu_s = 0;
 
     for (shape.rail = 0; shape.rail < push->figures.rail_count; shape.rail++) {
+        if (bench_rails_partner(&push->rails, true, shape.rail) == BENCH_RAIL_NONE)
+            continue;
         if (!raw_turn(push, &shape, &turn))
             return false;
         pair->rail_gb_s[shape.rail] = turn.gb_s;
@@ -196,7 +198,7 @@ static bool rails_calibrate(struct push *push, struct bench_raw_shape *raw)
 {
     struct bench_raw_shape first = *raw;
 
-    first.rail = 0;
+    first.rail = bench_rails_partner(&push->rails, false, 0);
     if (first.window == 0)
         first.window = CAPPED_WINDOW;
     if (!bench_raw_calibrate(&push->raw, &first))
@@ -255,13 +257,15 @@ static bool rails_lay(struct push *push)
                                          .rail_mbits = (uint32_t)options->rail_mbits,
                                          .slow_mbits = (uint32_t)options->slow_mbits};
 
+    memcpy(cables.planes, options->plane_of, sizeof(cables.planes));
     if (options->netns == 0) {
         bench_rails_loopback(&push->rails, options->provider, (uint32_t)options->rails,
                              (uint32_t)options->rails);
         return true;
     }
-    push->figures.rail_count =
-        cables.source_count < cables.target_count ? cables.source_count : cables.target_count;
+    push->figures.rail_count = cables.source_count < cables.target_count || cables.planes[0] != 0
+                                   ? cables.source_count
+                                   : cables.target_count;
     push->figures.way = push->netns.way;
     return bench_netns_open(&push->netns, &cables, &push->rails);
 }

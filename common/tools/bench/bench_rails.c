@@ -30,6 +30,20 @@ void bench_rails_loopback(struct bench_rails *rails, const char *provider, uint3
         name(rails->target[i], provider, source_count != target_count, i);
 }
 
+uint32_t bench_rails_partner(const struct bench_rails *rails, bool of_source, uint32_t rail)
+{
+    const uint32_t *ours = of_source ? rails->source_planes : rails->target_planes;
+    const uint32_t *theirs = of_source ? rails->target_planes : rails->source_planes;
+    uint32_t count = of_source ? rails->target_count : rails->source_count;
+
+    if (ours[rail] == 0)
+        return rail % count;
+    for (uint32_t i = 0; i < count; i++)
+        if (theirs[i] == ours[rail])
+            return i;
+    return BENCH_RAIL_NONE;
+}
+
 bool bench_rails_enter_target(const struct bench_rails *rails)
 {
     return rails->target_space < 0 || setns(rails->target_space, CLONE_NEWNET) == 0;

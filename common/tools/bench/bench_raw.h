@@ -2,7 +2,7 @@
  *
  * Two processes, a writer and a reader, each with the pool of its side. The writer keeps a window
  * of writes with immediates on every rail, of the shape that is ordered; the reader counts what
- * arrives. Rail i of the source writes to rail i mod m of the target's m.
+ * arrives. Rail i of the source writes to rail i mod m of the target's m, or to that of its plane.
  * Both either spin without end, or sleep as the agents' threads do: on the queue's descriptor, or
  * 50 µs where there is none, once nothing has moved for `spin`. Which is better depends on the
  * host, so both are tried before the first turn. No requests, no plans, no page tables, no engines.

@@ -93,7 +93,7 @@ static void write_turn(void *self, const struct bench_order *order, struct bench
     struct raw_board *board = side->raw->board;
     kvr_ns now = kvr_clock_now(), end = now + order->duration;
 
-    if (!raw_side_connect(side, board->reader, side->raw->rails->target_count, result))
+    if (!raw_side_connect(side, board->reader, true, result))
         return;
     side->spins = order->raw.spins;
     side->progress_at = result->first_at = now;
@@ -134,7 +134,7 @@ static void read_turn(void *self, const struct bench_order *order, struct bench_
         raw_copy_turn(side->raw->pool, order, &side->next, result);
         return;
     }
-    if (!raw_side_connect(side, board->writer, side->raw->rails->source_count, result))
+    if (!raw_side_connect(side, board->writer, false, result))
         return;
     side->spins = order->raw.spins;
     side->progress_at = now;

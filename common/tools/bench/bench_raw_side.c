@@ -78,14 +78,18 @@ bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writ
     return true;
 }
 
-bool raw_side_connect(struct raw_side *side, const struct raw_address *others, uint32_t other_count,
+bool raw_side_connect(struct raw_side *side, const struct raw_address *others, bool writes,
                       struct bench_result *result)
 {
     struct kvr_error error = {0};
 
     for (uint32_t i = 0; !side->connected && i < side->rail_count; i++) {
-        const struct raw_address *other = &others[i % other_count];
+        uint32_t partner = bench_rails_partner(side->raw->rails, writes, i);
+        const struct raw_address *other;
 
+        if (partner == BENCH_RAIL_NONE)
+            continue;
+        other = &others[partner];
         side->rails[i].key = other->key;
         if (side->fabric.ops->peer_insert(side->rails[i].endpoint, other->address, other->bytes,
                                           &side->rails[i].peer, &error) != KVR_OK) {

@@ -49,7 +49,7 @@ struct raw_side {
 bool raw_side_open(struct raw_side *side, const struct bench_raw *raw, bool writes,
                    struct raw_address *own, struct bench_result *result);
 /* Takes the other side's addresses in, once. */
-bool raw_side_connect(struct raw_side *side, const struct raw_address *others, uint32_t other_count,
+bool raw_side_connect(struct raw_side *side, const struct raw_address *others, bool writes,
                       struct bench_result *result);
 void raw_side_close(struct raw_side *side);
 /* After a round: spins or sleeps, at most a millisecond. */
