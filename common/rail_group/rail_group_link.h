@@ -83,12 +83,11 @@ static inline bool group_link_on_trial(const struct group_link *link)
            !KVR_MUTANT(rail_back_by_acceptance);
 }
 
-/* Users' writes are on their way, and no write has come through to that address yet. Where an end
- * replaces its endpoint, they begin anew, and so does their silence: without a trial no bound would
- * end that. */
+/* Users' writes are on their way, and none has come through yet. Where an end replaces its endpoint
+ * they begin anew, and so does their silence: without a trial no bound would end that. */
 static inline bool group_link_in_vain(const struct group_link *link)
 {
-    return !link->proven && link->writes > (link->warming != 0);
+    return link->warmth == LINK_COLD && link->writes > (link->warming != 0);
 }
 
 /* It may arrive there, and every piece has a local registration on our rail and a key on the
