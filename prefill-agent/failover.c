@@ -151,7 +151,7 @@ void failover_no_rail(struct outbound *outbound, struct source_transfer *transfe
     rail_repair_soon(outbound, transfer->peer, transfer->grant.rail_group);
 }
 
-#define BROKEN_BYTES 128
+#define BROKEN_BYTES 96
 
 /* Of the last pair that broke. */
 static void broken_text(const struct outbound_peer *peer, char ret_text[BROKEN_BYTES])
@@ -162,7 +162,7 @@ static void broken_text(const struct outbound_peer *peer, char ret_text[BROKEN_B
 
     ret_text[0] = '\0';
     if (broken->status != KVR_OK)
-        snprintf(ret_text, BROKEN_BYTES, "; the last, our rail %u to its rail %u: %s",
+        snprintf(ret_text, BROKEN_BYTES, "; the last, our rail %u to its rail %u: %.50s",
                  broken->pair.rail, broken->pair.target_rail, why);
 }
 
@@ -191,8 +191,8 @@ static void give_up(struct outbound *outbound, struct source_transfer *transfer)
     else if (transfer->path.gathers)
         why = "its pages are staged for that group alone";
     snprintf(detail, sizeof(detail),
-             "every pair of rails between group %u of the source and the group that the target "
-             "named is broken, and %s%s",
+             "every pair of rails between group %u of the source and the target's is broken, "
+             "and %.62s%.80s",
              transfer->grant.rail_group, why, broken);
     source_transfer_fail(outbound, transfer, KVR_NO_RAIL, detail);
 }

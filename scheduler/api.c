@@ -358,7 +358,9 @@ static void get_agents(struct api *api, struct api_answer *answer)
     struct agent_list list = {json_array(), (int64_t)kvr_clock_wall()};
 
     fleet_each(api->fleet, kvr_clock_now(), add_agent, &list);
-    api_answer_with(answer, 200, json_pack("{s:o}", "agents", list.array));
+    api_answer_with(
+        answer, 200,
+        json_pack("{s:o, s:f}", "agents", list.array, "now_seconds", (double)list.now_ns / 1e9));
 }
 
 /* ---- summary ---- */

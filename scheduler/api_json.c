@@ -215,13 +215,13 @@ static json_t *rail_counters_json(const struct kvr_rail_snapshot *rail)
 
 static json_t *rail_json(const struct kvr_rail_snapshot *rail)
 {
-    return json_pack("{s:s, s:I, s:s, s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "name", rail->name,
+    return json_pack("{s:s, s:I, s:s, s:o, s:I, s:s, s:o, s:o, s:o, s:o, s:o}", "name", rail->name,
                      "group", (json_int_t)rail->group, "provider", rail->provider, "address",
                      json_text(rail->address), "epoch", (json_int_t)rail->epoch, "state",
                      kvr_rail_state_name(rail->state), "speed_bits_per_second",
                      rail->speed_bps > 0 ? json_count(rail->speed_bps) : json_null(), "bytes",
                      json_count(rail->bytes), "writes", json_count(rail->writes), "counters",
-                     rail_counters_json(rail));
+                     rail_counters_json(rail), "traits", json_rail_traits(&rail->traits));
 }
 
 static json_t *engine_json(const struct kvr_engine_facts *engine)
@@ -270,7 +270,7 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
                             json_count(facts->counters[i]));
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, "
-        "s:o, s:o, s:o, s:o, s:b}",
+        "s:o, s:o, s:o, s:o, s:b, s:o, s:o}",
         "name", agent->row.name, "role", facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode",
         "state", agent_state_name(agent->state), "boot", json_id(agent->row.boot), "version",
         json_text(facts->version), "host", json_text(facts->host), "pid", (json_int_t)facts->pid,
@@ -280,5 +280,7 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
         "transfers_live", (json_int_t)facts->transfers_live, "peers_up",
         (json_int_t)facts->peers_up, "events_dropped", json_count(agent->row.dropped), "counters",
         counters, "rails", rails, "engines", engines, "tenants", tenants, "peers_warm",
-        peers_warm_json(facts), "insecure", !facts->secure);
+        peers_warm_json(facts), "insecure", !facts->secure, "traits",
+        json_host_traits(&facts->traits), "clock_ahead_seconds",
+        agent->clock_heard ? json_real((double)agent->clock_ahead_ns / 1e9) : json_null());
 }

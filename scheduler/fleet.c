@@ -10,6 +10,7 @@ struct member {
     struct agent_row row;
     kvr_ns since; /* monotonic: of its last report, or when it was loaded */
     bool heard;   /* since this process started */
+    int64_t clock_ahead_ns;
     int64_t stored_ns;
     bool settled;             /* its transfers are stored as lost since its last report */
     uint64_t dropped_settled; /* what follows from so many dropped events is stored */
@@ -286,6 +287,7 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
         member->row.seen_ns = wall_ns;
         member->since = now;
         member->heard = true;
+        member->clock_ahead_ns = (int64_t)(report->anchor_wall - (kvr_ns)wall_ns);
         member->settled = false;
     }
     pthread_mutex_unlock(&fleet->lock);
@@ -411,7 +413,10 @@ void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
     pthread_mutex_lock(&fleet->lock);
     for (int i = 0; i < fleet->count; i++) {
         const struct member *member = fleet->members[i];
-        struct agent_view view = {.row = member->row, .facts = &member->facts};
+        struct agent_view view = {.row = member->row,
+                                  .facts = &member->facts,
+                                  .clock_heard = member->heard,
+                                  .clock_ahead_ns = member->clock_ahead_ns};
 
         view.state = state_of(member, now);
         visit(self, &view);

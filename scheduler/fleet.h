@@ -26,6 +26,8 @@ struct agent_view {
     struct agent_row row;
     agent_state state;
     const struct kvr_agent_facts *facts;
+    bool clock_heard;       /* it has reported since the scheduler started */
+    int64_t clock_ahead_ns; /* of the scheduler's; less the way of its last report */
 };
 
 /* Starts of one agent that may still live: the one that reported last, and earlier ones that were

@@ -253,6 +253,7 @@ stage_lint() {
         return 1
     fi
     check tidy
+    [ -z "$campaign" ] || check analyzer
     return "$lint_status"
 }
 

@@ -288,7 +288,6 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     uv_run(&agent->loop, UV_RUN_DEFAULT);
     uv_loop_close(&agent->loop);
     kvr_reporter_close(agent->reporter);
-    agent_pairs_close(agent);
     agent_groups_close(agent); /* before the stages: their rails import from a stage's device.
                                   Regions that go now cause no notice */
     agent_regions_close(agent);

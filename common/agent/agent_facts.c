@@ -36,6 +36,8 @@ static void rail_snapshot(const struct kvr_agent *agent, uint32_t index,
     rail->counters[KVR_RAIL_REFUSALS] = counters.again;
     rail->counters[KVR_RAIL_IN_FLIGHT] = counters.in_flight;
     rail->counters[KVR_RAIL_WINDOW] = counters.window_writes;
+    rail->counters[KVR_RAIL_CONNECTIONS] = counters.connections;
+    rail->counters[KVR_RAIL_CLOSED] = counters.closed;
     rail->counters[KVR_RAIL_POST_TIME] = counters.post_ns;
     rail->counters[KVR_RAIL_COMPLETION_TIME] = counters.completion_ns;
     rail->counters[KVR_RAIL_SPIN_TIME] = thread.spin_ns;
@@ -167,6 +169,7 @@ void agent_facts_tell(struct kvr_agent *agent)
         if (agent->machine.engines->local[i].attached)
             engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
     tenants_snapshot(agent, &facts);
+    agent_traits_tell(agent, &facts);
     kvr_reporter_stats(agent->reporter, &stats);
     facts.counters[KVR_COUNTER_ANSWERS_REFUSED] = stats.answers_refused;
     kvr_reporter_facts(agent->reporter, &facts);

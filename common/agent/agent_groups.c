@@ -98,6 +98,7 @@ static kvr_status group_open(struct kvr_agent *agent, uint32_t number, struct kv
         .planes = agent->planes.of,
         .other_planes = agent_other_planes(config),
         .window_writes = (uint32_t)config->posting.window_writes,
+        .connections = (uint32_t)config->posting.connections,
         .window_bytes = config->posting.window_bytes,
         .batch_writes = (uint32_t)config->posting.batch,
         .warm_up = config->posting.warm_up,

@@ -14,6 +14,16 @@
      8 * KVR_RAILS_MAX)
 #define LOCKED_ADVISED (1ull << 30)
 
+uint64_t kvr_agent_files_needed(void)
+{
+    return FILES_NEEDED;
+}
+
+uint64_t kvr_agent_locked_advised(void)
+{
+    return LOCKED_ADVISED;
+}
+
 kvr_status kvr_agent_needs_files(struct kvr_error *error)
 {
     return kvr_need_files(FILES_NEEDED, error);

@@ -14,4 +14,8 @@ KVR_MUST_CHECK kvr_status kvr_agent_needs_files(struct kvr_error *error);
 KVR_MUST_CHECK kvr_status kvr_agent_needs_locked(const struct kvr_rail_facts *facts,
                                                  struct kvr_error *error);
 
+/* The two needs themselves, for what another agent has. */
+uint64_t kvr_agent_files_needed(void);
+uint64_t kvr_agent_locked_advised(void);
+
 #endif

@@ -2,8 +2,10 @@
  * this host that asks at the engine socket. */
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/agent_state.h"
+#include "base/log.h"
 #include "wire/compat.h"
 
 #define ROWS_A_NOTICE 64 /* a row has a few hundred bytes, a notice has at most 64 KiB */
@@ -22,6 +24,42 @@ void agent_pairs_close(struct kvr_agent *agent)
     agent->pair_table = kvr_pair_table_close(agent->pair_table);
 }
 
+static void news_say(const struct kvr_agent *agent, uint32_t peer,
+                     const struct pair_news_item *item)
+{
+    const char *card = agent->fabric.ops->rail_facts(agent->rails[item->rail])->name;
+    const char *name = agent->pairs.peers[peer].name;
+
+    if (item->lost)
+        kvr_log_warning(
+            "rail %u (%s) reaches peer %u (\"%s\") no more: %s; `kvrail topo --peer %s` "
+            "shows which rails do",
+            item->rail, card, peer, name, item->detail, name);
+    else
+        kvr_log_info("rail %u (%s) reaches peer %u (\"%s\") again", item->rail, card, peer, name);
+}
+
+static void news_take(struct kvr_agent *agent, const struct kvr_report_pairs *rows)
+{
+    struct pair_news_item items[KVR_RAILS_MAX];
+
+    for (uint32_t i = 0; i < rows->peer_count; i++) {
+        const struct kvr_peer_pairs *of = &rows->peers[i];
+        uint32_t peer = 0, count;
+
+        while (peer < KVR_PEERS_MAX && (!agent->pairs.peers[peer].up ||
+                                        strcmp(agent->pairs.peers[peer].name, of->peer) != 0))
+            peer++;
+        if (peer == KVR_PEERS_MAX)
+            continue; /* it is gone */
+        count = pair_news_take(&agent->pair_news, peer, &rows->pairs[of->pair_first],
+                               of->pair_count, items);
+        for (uint32_t k = 0; k < count; k++)
+            if (items[k].rail < agent->rail_count)
+                news_say(agent, peer, &items[k]);
+    }
+}
+
 static void ask(struct kvr_agent *agent)
 {
     const struct kvr_report_pairs *rows;
@@ -32,6 +70,7 @@ static void ask(struct kvr_agent *agent)
     rows = pair_book_take(&agent->pairs);
     if (rows == NULL)
         return;
+    news_take(agent, rows);
     kvr_reporter_pairs(agent->reporter, rows);
     if (agent->pair_table != NULL)
         kvr_pair_table_take(agent->pair_table, rows, kvr_clock_now());

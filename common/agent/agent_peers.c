@@ -90,6 +90,7 @@ static void on_up(void *self, kvr_ns now, uint32_t peer, const struct kvr_msg_he
     agent->counters[KVR_COUNTER_TLS_SESSIONS] += agent->credentials != NULL;
     agent_warmth_up(agent, now, peer);
     pair_book_up(&agent->pairs, peer, hello->agent);
+    pair_news_forget(&agent->pair_news, peer);
     kvr_log_info("peer %u is up: \"%s\" on %s, %u rails", peer, hello->agent, hello->host,
                  hello->rail_count);
     if (agent->groups.same_host != 0) {

@@ -75,6 +75,11 @@ static void unseen_say(const struct kvr_error *error)
                     error);
 }
 
+bool agent_serves_gpus(const struct kvr_agent_config *config)
+{
+    return strcmp(config->device, "cuda") == 0 && access(KVR_CUDA_CONTROL, F_OK) == 0;
+}
+
 static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const char *name,
                             struct kvr_error *error)
 {
@@ -89,8 +94,7 @@ static kvr_status rail_open(struct kvr_agent *agent, const char *provider, const
     snprintf(options.provider, sizeof(options.provider), "%s", provider);
     snprintf(options.name, sizeof(options.name), "%s", name);
     options.copy_threads = (uint32_t)agent->config->copying.local_copy_threads;
-    options.device_memory =
-        strcmp(agent->config->device, "cuda") == 0 && access(KVR_CUDA_CONTROL, F_OK) == 0;
+    options.device_memory = agent_serves_gpus(agent->config);
     options.device_emulated = strcmp(agent->config->device, "emulated-direct") == 0;
     options.unseen = unseen_say;
     options.peers = KVR_PEERS_MAX;
@@ -345,6 +349,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
     move_bytes_set(agent);
     tagged_set(agent);
     KVR_TRY(agent_planes_find(agent, error));
+    agent_traits_read(agent);
     rails_say(agent);
     agent_trial_announce(agent);
     KVR_TRY(agent_filter_open(agent, error));
@@ -363,6 +368,7 @@ kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error)
 
 void agent_rails_close(struct kvr_agent *agent)
 {
+    agent_pairs_close(agent);
     for (uint32_t i = 0; i < agent->rail_count; i++)
         agent->fabric.ops->rail_close(agent->rails[i]);
     agent_filter_close(agent); /* no port is left */

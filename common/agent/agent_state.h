@@ -9,6 +9,7 @@
 #include "agent/agent.h"
 #include "agent/agent_helpers.h"
 #include "agent/core/pair_book.h"
+#include "agent/core/pair_news.h"
 #include "agent/doorbell.h"
 #include "agent/engine/engine_port.h"
 #include "agent/engine/tenant_access.h"
@@ -98,6 +99,8 @@ struct kvr_agent {
     struct kvr_write_limits limits;
     struct kvr_rail_groups groups;
     struct agent_planes planes;
+    struct kvr_rail_traits traits[KVR_RAILS_MAX];
+    uint32_t traits_renewed; /* times that one rail's MTU was read again */
     struct agent_group group[KVR_RAIL_GROUPS_MAX];
     struct agent_host
         *found; /* agent_host.c; NULL before the rails are opened, and once they are */
@@ -163,6 +166,7 @@ struct kvr_agent {
         bool told, unreachable_said;
     } warmth[KVR_PEERS_MAX];
     struct pair_book pairs;
+    struct pair_news pair_news;
     struct kvr_pair_table *pair_table; /* what was reported of them; NULL: no memory */
     bool rail_down[KVR_RAILS_MAX];     /* as engines know it */
     kvr_ns turned_away_told;           /* when engines got that notice; 0: never */
@@ -223,6 +227,7 @@ const struct agent_group *agent_group_of(const struct kvr_agent *agent, uint32_t
 /* agent_rails.c */
 kvr_status agent_rails_open(struct kvr_agent *agent, struct kvr_error *error);
 void agent_rails_close(struct kvr_agent *agent);
+bool agent_serves_gpus(const struct kvr_agent_config *config); /* cards are opened for them too */
 /* agent_trial.c */
 void agent_trial_announce(const struct kvr_agent *agent); /* touches no GPU */
 /* Helper thread, once, on the first GPU that a region lies on. */
@@ -340,6 +345,9 @@ void agent_revocation_close(struct kvr_agent *agent);      /* the rail thread ha
 kvr_status agent_words_open(struct kvr_agent *agent, uint32_t engine, struct kvr_error *error);
 void agent_words_close(struct kvr_agent *agent, uint32_t engine); /* its last transfer has ended */
 int agent_words_fd(void *self, uint32_t engine);                  /* -1: none */
+/* agent_traits.c */
+void agent_traits_read(struct kvr_agent *agent); /* once, before the loop runs */
+void agent_traits_tell(struct kvr_agent *agent, struct kvr_agent_facts *facts);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
 void agent_orders_take(struct kvr_agent *agent); /* what the scheduler answered */

@@ -63,6 +63,29 @@ static bool has_lock_capability(void)
            (sets[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
 }
 
+static uint64_t limit_of(int resource)
+{
+    struct rlimit limit = {0};
+
+    (void)getrlimit(resource, &limit);
+    return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit.rlim_cur;
+}
+
+uint64_t kvr_limit_files(void)
+{
+    return limit_of(RLIMIT_NOFILE);
+}
+
+uint64_t kvr_limit_locked(void)
+{
+    return limit_of(RLIMIT_MEMLOCK);
+}
+
+uint64_t kvr_lockable_bytes(void)
+{
+    return kvr_sees_every_user() && has_lock_capability() ? UINT64_MAX : kvr_limit_locked();
+}
+
 /* The limit does not hold for a process with that capability, as a container may have it. For
  * registrations of a card the kernel asks for it in the first user namespace. */
 kvr_status kvr_need_locked(uint64_t bytes, const char *what, struct kvr_error *error)

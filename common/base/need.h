@@ -17,6 +17,11 @@ KVR_MUST_CHECK kvr_status kvr_need_more_files(uint64_t files, struct kvr_error *
  * the limit. */
 KVR_MUST_CHECK kvr_status kvr_need_locked(uint64_t bytes, const char *what,
                                           struct kvr_error *error);
+/* The limits that are in force; UINT64_MAX: none. */
+uint64_t kvr_limit_files(void);
+uint64_t kvr_limit_locked(void);
+/* What cards may lock for this process; UINT64_MAX: no limit, or a capability lifts it. */
+uint64_t kvr_lockable_bytes(void);
 /* The file system of `folder` has this many bytes for us. what begins the sentence, remedy
  * ends it. */
 KVR_MUST_CHECK kvr_status kvr_need_space(const char *what, const char *folder, uint64_t bytes,

@@ -88,6 +88,12 @@ static void peer_remove(struct kvr_endpoint *endpoint, uint64_t peer)
     ops_of(endpoint)->peer_remove(endpoint, peer);
 }
 
+static void peer_close(struct kvr_endpoint *endpoint, uint64_t peer)
+{
+    if (ops_of(endpoint)->peer_close != NULL)
+        ops_of(endpoint)->peer_close(endpoint, peer);
+}
+
 static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
 {
     return ops_of(endpoint)->write(endpoint, write);
@@ -111,7 +117,9 @@ static bool endpoint_may_sleep(struct kvr_endpoint *endpoint)
 
 void kvr_fabric_mixed(struct kvr_fabric *ret_fabric)
 {
-    static const struct kvr_fabric_ops ops = KVR_FABRIC_OPS;
+    static struct kvr_fabric_ops ops = KVR_FABRIC_OPS;
+
+    ops.peer_close = peer_close;
 
     *ret_fabric = (struct kvr_fabric){.ops = &ops};
 }

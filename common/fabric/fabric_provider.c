@@ -197,6 +197,13 @@ const char *kvr_provider_choices_loopback(void)
     return text;
 }
 
+bool kvr_provider_by_rdma_cm(const char *name)
+{
+    const struct kvr_provider *provider = kvr_provider_find(name);
+
+    return provider != NULL && provider->rail_ports && !provider->kernel_tcp;
+}
+
 bool kvr_provider_cards(const char *mixed, char ret_provider[16])
 {
     size_t bytes = strcspn(mixed, "+");

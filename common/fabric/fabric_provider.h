@@ -81,6 +81,8 @@ struct kvr_provider {
 
 /* The row of that name; NULL: there is none. */
 const struct kvr_provider *kvr_provider_find(const char *name);
+/* Its endpoints are connected by rdma_cm: their addresses are those of IP interfaces. */
+bool kvr_provider_by_rdma_cm(const char *name);
 /* Rows in the order of preference for one card; NULL beyond the last. */
 const struct kvr_provider *kvr_provider_at(unsigned index);
 

@@ -8,25 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/small_file.h"
 #include "fabric/fabric_provider.h"
 
 #define MTU_GOOD 4200 /* packets of 4,096 bytes, and RoCE's headers */
 
-/* 0: there is no such file, or no number in it. */
 static int read_number(const char *folder, const char *interface, const char *name)
 {
     char path[160];
-    int value = 0;
-    FILE *file;
 
     snprintf(path, sizeof(path), "%s/%s/%s", folder, interface, name);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%d", &value) != 1)
-        value = 0;
-    fclose(file);
-    return value;
+    return (int)kvr_small_file_number(path);
 }
 
 static int read_arp_ignore(const char *interface)
@@ -57,13 +49,6 @@ static bool find_mask(const struct ifaddrs *list, struct kvr_ip_port *port)
     return false;
 }
 
-static bool by_rdma_cm(const struct kvr_rail_facts *facts)
-{
-    const struct kvr_provider *provider = kvr_provider_find(facts->provider);
-
-    return provider != NULL && provider->rail_ports && !provider->kernel_tcp;
-}
-
 uint32_t kvr_ip_ports_read(const struct kvr_rail_facts *facts, uint32_t count,
                            struct kvr_ip_port *ret_ports, uint32_t capacity)
 {
@@ -76,8 +61,8 @@ uint32_t kvr_ip_ports_read(const struct kvr_rail_facts *facts, uint32_t count,
         struct kvr_ip_port port = {.arp_ignore = 0};
 
         memcpy(port.interface, facts[i].interface, sizeof(port.interface));
-        if (!by_rdma_cm(&facts[i]) || inet_pton(AF_INET, facts[i].source, &port.address) != 1 ||
-            !find_mask(list, &port))
+        if (!kvr_provider_by_rdma_cm(facts[i].provider) ||
+            inet_pton(AF_INET, facts[i].source, &port.address) != 1 || !find_mask(list, &port))
             continue;
         port.arp_ignore = arp_ignore_of(port.interface);
         port.mtu = (uint32_t)read_number("/sys/class/net", port.interface, "mtu");

@@ -134,6 +134,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         group->rails[i].tags = facts->immediate_bits == 64;
         group->rails[i].writes_max = window_writes(options, facts);
         group->rails[i].bytes_max = window_bytes(options, facts);
+        group->rails[i].connections_max = facts->closes ? options->connections : 0;
         flights += group->rails[i].writes_max;
     }
     status = memory_open(group, flights, ring_entries, error);
@@ -390,6 +391,8 @@ struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint3
         .post_ns = READ(post_ns),
         .completion_ns = READ(completion_ns),
         .window_writes = group->rails[rail].writes_max,
+        .connections = group->rails[rail].connections,
+        .closed = READ(closed),
     };
 #undef READ
 

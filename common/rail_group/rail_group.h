@@ -134,6 +134,7 @@ struct kvr_group_options {
     uint32_t window_writes;        /* outstanding writes a rail; 0: what the provider takes */
     uint64_t window_bytes;         /* outstanding bytes a rail; 0: what suits it, or 16 MiB */
     uint32_t batch_writes;         /* at most, with one doorbell; 0: a default of 32 */
+    uint32_t connections; /* of each rail, where the provider can close them; 0: any number */
     /* Take a scratch page for the peers' warm-up writes, and warm up every pair (see above). */
     bool warm_up;
     /* A pair is broken when its writes hang, or are all refused, for this time. Most providers
@@ -239,6 +240,8 @@ struct kvr_rail_counters {
     uint64_t completion_ns; /* from post to completion, of all writes, to a step's accuracy: what it
                                grows by in a second is how many were in flight */
     uint64_t window_writes; /* how many may be in flight */
+    uint64_t connections;   /* open now */
+    uint64_t closed;        /* connections that had rested, because there were too many */
     uint64_t stale;         /* completions that name no write in flight */
 };
 struct kvr_rail_counters kvr_group_counters(const struct kvr_group *group, uint32_t rail);

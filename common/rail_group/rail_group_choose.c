@@ -81,11 +81,13 @@ static bool owes_doorbell(const struct group_link *link)
 }
 
 /* Begins a batch on the link: as much as it has room for, up to one doorbell's worth. */
-static void batch_begin(const struct kvr_group *group, struct group_peer *peer,
-                        struct group_link *link, uint32_t writes, uint64_t bytes)
+static void batch_begin(struct kvr_group *group, struct group_peer *peer, struct group_link *link,
+                        uint32_t writes, uint64_t bytes)
 {
     uint64_t soon = pace_bytes(&link->pace, BATCH_NS);
 
+    if (link->connection == LINK_UNCONNECTED)
+        group_link_connect(group, link);
     peer->batch_link = link;
     peer->batch_writes = writes < group->batch_writes ? writes : group->batch_writes;
     peer->batch_bytes = bytes < BATCH_BYTES ? bytes : BATCH_BYTES;
@@ -137,7 +139,7 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
         waits = must_wait(group, link);
         if (owes && waits)
             return KVR_AGAIN;
-        if (waits)
+        if (waits || !group_link_may_connect(group, link))
             continue;
         through = owes ? 0 : through_in(group, link, bytes);
         if (!room(link, &room_writes, &room_bytes)) {

@@ -22,6 +22,11 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     assert(link->writes >= settled->writes && rail->writes >= settled->writes);
     link->writes -= settled->writes;
     link->bytes -= settled->bytes;
+    if (link->connection == LINK_CONNECTING) {
+        link->connection = LINK_CONNECTED;
+        group->peers[link->peer].connects_until = 0;
+        pace_begin(&link->pace, group->now); /* the time to connect is not the link's pace */
+    }
     link->carried += settled->failed ? 0 : settled->bytes;
     pace_settled(&link->pace, settled->bytes, group->now);
     pace_settled(&rail->pace, settled->bytes, group->now);
@@ -51,10 +56,8 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
                               .waited_ns = group->now - flight->posted_at};
     bool warm_up = flight_find(&group->flights, link->warming) == flight;
 
-    if (warm_up) {
+    if (warm_up)
         link->warming = 0;
-        pace_begin(&link->pace, group->now); /* the time to connect is not the link's pace */
-    }
     if (status == KVR_COPY_FAILED)
         group_link_uncopied(group, link, warm_up);
     flight_free(&group->flights, flight);

@@ -3,6 +3,7 @@
 #ifndef KVR_RAIL_GROUP_LINK_H
 #define KVR_RAIL_GROUP_LINK_H
 
+#include "base/mutant.h"
 #include "base/state.h"
 #include "rail_group/rail_group.h"
 #include "rail_group/rail_group_pace.h"
@@ -28,6 +29,13 @@ enum link_warmth {
     LINK_WARM,     /* a write has come through, a warm-up or a user's */
 };
 
+/* Of the provider, from the pair's rail to the peer's. */
+enum link_connection {
+    LINK_UNCONNECTED, /* nothing was written on the present endpoint, or it was closed */
+    LINK_CONNECTING,  /* a write was tried, and none has come through */
+    LINK_CONNECTED,
+};
+
 KVR_STATE_MACHINE(group_link);
 
 struct group_link {
@@ -49,6 +57,7 @@ struct group_link {
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
     kvr_status why; /* it failed last */
     enum link_warmth warmth;
+    enum link_connection connection;
     uint64_t handle;
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
@@ -70,7 +79,15 @@ struct group_link {
  * silence bound; a warm-up that hangs holds no transfer up. So that goes first. */
 static inline bool group_link_on_trial(const struct group_link *link)
 {
-    return link->doubted && link->warmth == LINK_COLD && !link->uncopied;
+    return link->doubted && link->warmth == LINK_COLD && !link->uncopied &&
+           !KVR_MUTANT(rail_back_by_acceptance);
+}
+
+/* Users' writes are on their way, and none has come through yet. Where an end replaces its endpoint
+ * they begin anew, and so does their silence: without a trial no bound would end that. */
+static inline bool group_link_in_vain(const struct group_link *link)
+{
+    return link->warmth == LINK_COLD && link->writes > (link->warming != 0);
 }
 
 /* It may arrive there, and every piece has a local registration on our rail and a key on the

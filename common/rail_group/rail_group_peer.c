@@ -8,14 +8,16 @@
 #include <assert.h>
 #include <string.h>
 
-/* Writes come through over another pair of its rail. */
+/* Writes come through over another pair of its rail. One that no write has left over is no sign of
+ * that: without warm-up a pair seems usable on an endpoint that is dead. */
 static bool is_shared(struct kvr_group *group, const struct group_link *link)
 {
     for (uint32_t i = 0; i < group->links.reach; i++) {
         const struct group_link *other = kvr_pool_at(&group->links, i, NULL);
 
         if (other != NULL && other != link && other->rail == link->rail &&
-            other->state == LINK_USABLE && !other->doubted && other->warmth != LINK_COLD)
+            other->state == LINK_USABLE && !other->doubted && other->proven &&
+            other->warmth != LINK_COLD)
             return true;
     }
     return false;
@@ -96,6 +98,7 @@ void group_link_remove(struct kvr_group *group, struct group_link *link)
     struct group_peer *peer = &group->peers[link->peer];
 
     assert(link->writes == 0);
+    group_link_close(group, link);
     if (link->inserted)
         group->ops->peer_remove(group->rails[link->pair.rail].endpoint, link->handle);
     if (peer->batch_link == link)
@@ -192,10 +195,10 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
 /* It follows a link of the same pair. */
 static void link_doubt_as(struct group_link *link, const struct group_link *before)
 {
-    if (!before->doubted)
+    if (!before->doubted && !group_link_in_vain(before))
         return;
     if (!link->doubted && link->state == LINK_USABLE)
-        link->why = before->why;
+        link->why = before->doubted ? before->why : KVR_EPOCH_ENDED;
     link->doubted = true;
 }
 
@@ -280,8 +283,14 @@ void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
-        if (link != NULL && link->pair.rail == rail)
-            link->inserted = false;
+        if (link == NULL || link->pair.rail != rail)
+            continue;
+        if (!link->doubted && group_link_in_vain(link)) {
+            link->doubted = true;
+            link->why = KVR_EPOCH_ENDED;
+        }
+        link->inserted = false;
+        group_link_disconnected(link);
     }
 }
 

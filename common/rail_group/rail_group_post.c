@@ -156,8 +156,11 @@ static kvr_status not_accepted(struct kvr_group *group, struct group_peer *peer,
 kvr_status group_post_alone(struct kvr_group *group, struct group_link *link,
                             struct kvr_fabric_write *write)
 {
-    kvr_status status = post_flight(group, link, 0, 0, write);
+    kvr_status status;
 
+    if (link->connection == LINK_UNCONNECTED)
+        group_link_connect(group, link);
+    status = post_flight(group, link, 0, 0, write);
     if (status != KVR_OK)
         return not_taken(group, link, status);
     taken(group, link, 1, 0);

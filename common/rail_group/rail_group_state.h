@@ -17,7 +17,7 @@
 /* Any thread reads the counters; only the group's thread writes them. */
 struct group_counters {
     _Atomic uint64_t writes, bytes, settled, arrivals, again, failures, recycles, stale;
-    _Atomic uint64_t batches, post_ns, completion_ns;
+    _Atomic uint64_t batches, post_ns, completion_ns, closed;
 };
 
 static inline void group_count(_Atomic uint64_t *counter, uint64_t more)
@@ -42,7 +42,9 @@ struct group_rail {
     char plane[KVR_PLANE_BYTES];
     uint32_t writes_max;
     uint64_t bytes_max;
-    uint32_t writes; /* accepted and not yet settled */
+    _Atomic uint32_t connections; /* any thread reads it */
+    uint32_t connections_max;     /* 0: any number, or the provider cannot close them */
+    uint32_t writes;              /* accepted and not yet settled */
     uint64_t bytes;
     struct group_pace pace;
     bool unrung;           /* the last accepted write had `more` set: its doorbell has not rung */
@@ -72,6 +74,7 @@ struct group_peer {
     uint32_t known_epochs[KVR_RAILS_MAX]; /* of our rails: those that the peer's endpoints know */
     uint64_t unconfirmed;                 /* the RESUMED since which nothing is posted; 0: none */
     kvr_ns added_at;
+    kvr_ns connects_until; /* one of its pairs connects until then; 0: none */
     enum peer_warmth warmth;
     kvr_ns rewarm_at; /* pairs that have failed are not warmed up again before */
     kvr_ns rewarm_ns; /* from the last failure until then */
@@ -173,6 +176,13 @@ void group_link_retire(struct kvr_group *group, struct group_link *link);
 void group_link_remove(struct kvr_group *group, struct group_link *link);
 void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail);
 void group_links_reinsert(struct kvr_group *group, uint32_t rail);
+/* rail_group_connections.c */
+/* Before the first write of a link that is not connected. */
+void group_link_connect(struct kvr_group *group, struct group_link *link);
+/* False, until a later time: another pair of its peer connects. */
+bool group_link_may_connect(struct kvr_group *group, const struct group_link *link);
+void group_link_close(struct kvr_group *group, struct group_link *link); /* it has no writes */
+void group_link_disconnected(struct group_link *link);                   /* its endpoint is gone */
 /* rail_group_spare.c */
 void group_spares_make(struct kvr_group *group); /* beside pairs that broke */
 /* The pair has broken. If it worked, every rail is tried anew. */

@@ -164,27 +164,40 @@ static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link
     return link->rail->writes < link->rail->writes_max ? group->now : group->now + WARM_ROOM_NS;
 }
 
-bool group_warm(struct kvr_group *group)
+/* Returns when one of these links is to be tried next. */
+static kvr_ns warm_links(struct kvr_group *group, bool doubted, uint32_t *tries)
 {
-    uint32_t tries = 0;
     kvr_ns next = KVR_NEVER;
 
-    group_spares_make(group);
-    group->timers.warm_at = KVR_NEVER;
-    for (uint32_t i = 0; i < group->links.reach && tries < WARM_A_STEP; i++) {
+    for (uint32_t i = 0; i < group->links.reach && *tries < WARM_A_STEP; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
         kvr_ns at;
 
-        if (!needs_warm_up(group, link) || group->peers[link->peer].unconfirmed != 0)
+        if (!needs_warm_up(group, link) || link->doubted != doubted ||
+            group->peers[link->peer].unconfirmed != 0)
             continue; /* tried again after CONFIRMED */
         at = may_warm_at(group, link);
         if (at <= group->now) {
-            tries++;
+            ++*tries;
             warm_up(group, link);
             at = needs_warm_up(group, link) ? link->again_until : KVR_NEVER;
         }
         next = at < next ? at : next;
     }
+    return next;
+}
+
+/* Pairs that have failed come last: in a narrow window, they would hold the room of the others. */
+bool group_warm(struct kvr_group *group)
+{
+    uint32_t tries = 0;
+    kvr_ns next, later;
+
+    group_spares_make(group);
+    group->timers.warm_at = KVR_NEVER;
+    next = warm_links(group, false, &tries);
+    later = warm_links(group, true, &tries);
+    next = later < next ? later : next;
     if (tries == WARM_A_STEP)
         next = group->now;
     if (next < group->timers.warm_at) /* which may be now: a pair broke */

@@ -8,7 +8,7 @@
 
 /* How writes are posted. */
 struct kvr_posting_config {
-    uint64_t chunk_bytes_max, window_bytes, window_writes;
+    uint64_t chunk_bytes_max, window_bytes, window_writes, connections;
     uint64_t pieces, batch, inline_bytes;
     kvr_ns spin;
     bool warm_up, acknowledge;

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/clock_sync.h"
 #include "fabric/host_rails.h"
 #include "tools/topo.h"
 
@@ -48,15 +49,15 @@ struct doctor_facts {
     struct doctor_memory {
         uint64_t bytes, page_bytes, huge_bytes; /* of the host; of a page; reserved as huge pages */
     } memory;
-    struct doctor_clock {
-        struct kvr_error error;
-        bool synchronised;
-        uint64_t error_us; /* the kernel's own bound */
-    } clock;
+    struct kvr_clock_sync clock;
 };
 
 /* *facts is zeroed; the host was read before. */
 void doctor_read(const struct topo *host, const char *provider, struct doctor_facts *ret_facts);
+
+/* The rails of a provider's list that an agent opens by --rail all; returns how many. */
+uint32_t doctor_usable_rails(const struct topo *host, const struct topo_provider *list,
+                             uint32_t ret_rails[KVR_HOST_RAILS_MAX]);
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
@@ -75,7 +76,7 @@ const char *doctor_state_name(doctor_state state); /* as in JSON */
 /* Each rail and GPU has at most two of its own. */
 #define DOCTOR_FINDINGS_MAX                                                                        \
     (2 * KVR_HOST_RAILS_MAX + 2 * KVR_HOST_GROUPS_MAX + KVR_ODDITIES_MAX +                         \
-     KVR_PROVIDERS_MAX * (KVR_LEFT_OUT_MAX + 2) + 64)
+     KVR_PROVIDERS_MAX * (KVR_LEFT_OUT_MAX + 2) + 128)
 
 struct doctor_findings {
     uint32_t count, wrong, warnings;

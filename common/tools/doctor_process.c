@@ -113,7 +113,7 @@ static void judge_huge_pages(const struct doctor_facts *facts, struct doctor_fin
                    (double)mapped / 1e9, (double)memory->huge_bytes / 1e9);
 }
 
-static void judge_clock(const struct doctor_clock *clock, struct doctor_findings *findings)
+static void judge_clock(const struct kvr_clock_sync *clock, struct doctor_findings *findings)
 {
     if (clock->error.status != KVR_OK)
         doctor_add(findings, "clock", DOCTOR_ABSENT, NULL, "%s", clock->error.detail);

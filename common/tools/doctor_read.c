@@ -4,12 +4,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/timex.h>
 #include <unistd.h>
 
 #include "agent/agent_needs.h"
 #include "base/memfd.h"
+#include "base/need.h"
 #include "base/network_namespace.h"
 #include "base/pidfd.h"
 #include "base/user_namespace.h"
@@ -23,6 +22,14 @@ static void read_libfabric(struct doctor_libfabric *libfabric)
     libfabric->api = kvr_libfabric_api();
 }
 
+static void read_usable(const struct topo *host, const struct topo_provider *list,
+                        struct kvr_host_groups *groups, struct kvr_host_cards *cards)
+{
+    *groups = (struct kvr_host_groups){.topology = host->topology};
+    kvr_host_rails_choose(groups, list->rails, list->listed);
+    kvr_host_cards_usable(groups, list->provider, list->rails, list->listed, cards);
+}
+
 static void read_cards(const struct topo *host, const struct topo_provider *list,
                        struct doctor_opened *ret_opened)
 {
@@ -30,13 +37,36 @@ static void read_cards(const struct topo *host, const struct topo_provider *list
     const char *names[DOCTOR_NAMES_SHOWN] = {NULL};
     struct kvr_host_cards *cards = &ret_opened->cards;
 
-    groups = (struct kvr_host_groups){.topology = host->topology};
-    kvr_host_rails_choose(&groups, list->rails, list->listed);
-    kvr_host_cards_usable(&groups, list->provider, list->rails, list->listed, cards);
+    read_usable(host, list, &groups, cards);
     ret_opened->provider = list->provider;
     for (uint32_t i = 0; i < cards->count && i < DOCTOR_NAMES_SHOWN; i++)
         names[i] = groups.rails[cards->rails[i]].name;
     doctor_names_show(names, cards->count, ret_opened->names);
+}
+
+static bool is_of(const struct kvr_host_rail *rail, const struct kvr_rail_facts *facts)
+{
+    return strcmp(rail->name, facts->name) == 0 && strcmp(rail->source, facts->source) == 0 &&
+           strcmp(rail->interface, facts->interface) == 0;
+}
+
+uint32_t doctor_usable_rails(const struct topo *host, const struct topo_provider *list,
+                             uint32_t ret_rails[KVR_HOST_RAILS_MAX])
+{
+    static struct kvr_host_groups groups; /* large, as the next */
+    static struct kvr_host_cards cards;
+    uint32_t found = 0;
+
+    read_usable(host, list, &groups, &cards);
+    for (uint32_t i = 0; i < cards.count; i++) {
+        uint32_t at = 0;
+
+        while (at < list->listed && !is_of(&groups.rails[cards.rails[i]], &list->rails[at]))
+            at++;
+        if (at < list->listed)
+            ret_rails[found++] = at;
+    }
+    return found;
 }
 
 /* Of a provider without rails `rails` and `card_rails` say why. */
@@ -90,22 +120,14 @@ static void read_locked(const struct topo *host, struct doctor_process *process)
         process->locked.status = kvr_agent_needs_locked(&host->rails[i], &process->locked);
 }
 
-static uint64_t limit_of(int resource)
-{
-    struct rlimit limit = {0};
-
-    (void)getrlimit(resource, &limit);
-    return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit.rlim_cur;
-}
-
 static void read_process(const struct topo *host, struct doctor_process *process)
 {
     struct kvr_filter_client filter;
     int fd = -1;
 
     process->files.status = kvr_agent_needs_files(&process->files); /* raises the limit */
-    process->files_limit = limit_of(RLIMIT_NOFILE);
-    process->locked_limit = limit_of(RLIMIT_MEMLOCK);
+    process->files_limit = kvr_limit_files();
+    process->locked_limit = kvr_limit_locked();
     process->every_user = kvr_sees_every_user();
     read_locked(host, process);
     if (kvr_memfd_create("kvrail-doctor", 1, "doctor", &fd, &process->memfd) == KVR_OK)
@@ -145,20 +167,6 @@ static void read_memory(const struct kvr_topology *topology, struct doctor_memor
     memory->huge_bytes = read_huge_bytes();
 }
 
-static void read_clock(struct doctor_clock *clock)
-{
-    struct timex facts = {.modes = 0}; /* a question alone */
-    int state = adjtimex(&facts);
-
-    if (state < 0) {
-        (void)kvr_error_system(&clock->error, "doctor", errno,
-                               "the kernel does not say whether its clock is synchronised");
-        return;
-    }
-    clock->synchronised = state != TIME_ERROR && (facts.status & STA_UNSYNC) == 0;
-    clock->error_us = (uint64_t)facts.maxerror;
-}
-
 void doctor_read(const struct topo *host, const char *provider, struct doctor_facts *ret_facts)
 {
     ret_facts->host = host;
@@ -172,5 +180,5 @@ void doctor_read(const struct topo *host, const char *provider, struct doctor_fa
         read_gpu(&host->gpus[i].gpu, &ret_facts->gpus[i]);
     read_process(host, &ret_facts->process);
     read_memory(host->topology, &ret_facts->memory);
-    read_clock(&ret_facts->clock);
+    kvr_clock_sync_read(&ret_facts->clock);
 }

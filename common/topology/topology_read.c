@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "base/text.h"
 #include "topology/topology.h"
 
@@ -216,19 +217,12 @@ static void read_pci_devices(struct kvr_topology *topology, hwloc_topology_t hos
     }
 }
 
-static bool read_line(const char *interface, const char *file_name, char *ret_text, int capacity)
+static bool read_line(const char *interface, const char *file_name, char *ret_text, size_t capacity)
 {
     char path[128];
-    FILE *file;
-    bool read;
 
     snprintf(path, sizeof(path), "/sys/class/net/%s/%s", interface, file_name);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    read = fgets(ret_text, capacity, file) != NULL;
-    fclose(file);
-    return read;
+    return kvr_small_file_line(path, ret_text, capacity);
 }
 
 static struct kvr_topology_card *find_interface(struct kvr_topology *topology, const char *name)

@@ -143,9 +143,10 @@ static void event_to_proto(const struct kvr_event *in, Kvrail__Report__Event *ou
         out->outcome = kvr_proto_text(kvr_status_name(in->outcome));
 }
 
-/* What the counters of one rail are encoded from. */
+/* What the counters and traits of one rail are encoded from. */
 struct rail_counter_space {
     Kvrail__Report__Counter counters[KVR_RAIL_COUNTER_END], *list[KVR_RAIL_COUNTER_END];
+    Kvrail__Report__RailTraits traits;
 };
 
 static void counter_to_proto(const char *name, uint64_t value, Kvrail__Report__Counter *out)
@@ -168,6 +169,7 @@ static void rail_to_proto(const struct kvr_rail_snapshot *in, Kvrail__Report__Ra
     }
     out->n_counters = KVR_RAIL_COUNTER_END;
     out->counters = space->list;
+    out->traits = report_rail_traits_put(&in->traits, &space->traits) ? &space->traits : NULL;
 }
 
 static void engine_to_proto(const struct kvr_engine_facts *in, Kvrail__Report__Engine *out)
@@ -199,6 +201,7 @@ static void tenant_to_proto(const struct kvr_tenant_facts *in, Kvrail__Report__T
 struct encoding {
     Kvrail__Report__Report report;
     Kvrail__Report__Facts facts;
+    Kvrail__Report__HostTraits traits;
     Kvrail__Report__Rail rails[KVR_RAILS_MAX], *rail_list[KVR_RAILS_MAX];
     struct rail_counter_space rail_counters[KVR_RAILS_MAX];
     Kvrail__Report__Engine engines[KVR_ENGINES_MAX], *engine_list[KVR_ENGINES_MAX];
@@ -241,6 +244,7 @@ static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *en
     }
     out->n_counters = KVR_COUNTER_END;
     out->counters = encoding->counter_list;
+    out->traits = report_host_traits_put(&in->traits, &encoding->traits) ? &encoding->traits : NULL;
 }
 
 static kvr_status report_to_proto(const struct kvr_report *in, struct encoding *encoding)
@@ -362,7 +366,7 @@ static const char *rail_from_proto(const Kvrail__Report__Rail *in, struct kvr_ra
         for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
             if (strcmp(rail_counters[k].name, in->counters[i]->name) == 0)
                 out->counters[k] = in->counters[i]->value;
-    return NULL;
+    return in->traits != NULL ? report_rail_traits_get(in->traits, &out->traits) : NULL;
 }
 
 static const char *engine_from_proto(const Kvrail__Report__Engine *in, struct kvr_engine_facts *out)
@@ -413,11 +417,14 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
 
 static const char *facts_from_proto(const Kvrail__Report__Facts *in, struct kvr_agent_facts *out)
 {
+    const char *wrong;
+
     if (!role_from(in->role, &out->role))
         return "facts.role";
     FACTS_TEXTS(GET_TEXT)
     FACTS_FIELDS(KVR_PROTO_COPY)
-    return facts_lists_from_proto(in, out);
+    wrong = in->traits != NULL ? report_host_traits_get(in->traits, &out->traits) : NULL;
+    return wrong != NULL ? wrong : facts_lists_from_proto(in, out);
 }
 
 /* One block: the report, its facts and its events; and the pairs, in a block of their own. */

@@ -25,6 +25,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "trace/event.h"
+#include "trace/traits.h"
 
 #define KVR_REPORT_EVENTS_MAX 1000
 #define KVR_REPORT_BYTES_MAX  (4u << 20) /* of one body */
@@ -118,6 +119,10 @@ const char *kvr_counter_text(kvr_counter counter);
       "The rail's thread slept; the same for all rails of a group.")                               \
     X(KVR_RAIL_CPU_TIME, "thread_cpu_seconds", false, 1e-9,                                        \
       "CPU time of the rail's thread; the same for all rails of a group.")                         \
+    X(KVR_RAIL_CONNECTIONS, "connections", true, 1,                                                \
+      "Pairs that the rail has written over, each a connection of the provider's.")                \
+    X(KVR_RAIL_CLOSED, "connections_closed", false, 1,                                             \
+      "Connections that rested and were closed, because there were more than --connections.")      \
     X(KVR_RAIL_IDLE_SLOT, "idle_slot_writes", false, 1,                                            \
       "Writes that arrived for a slot without a transfer: a stranger, or a bug.")                  \
     X(KVR_RAIL_WRONG_TAG, "wrong_tag_writes", false, 1,                                            \
@@ -173,6 +178,7 @@ struct kvr_rail_snapshot {
     uint64_t speed_bps;     /* bits per second of the link; 0: unknown */
     uint64_t bytes, writes; /* since the agent's start: posted (prefill) or landed (decode) */
     uint64_t counters[KVR_RAIL_COUNTER_END];
+    struct kvr_rail_traits traits;
 };
 
 struct kvr_engine_facts {
@@ -200,6 +206,7 @@ struct kvr_agent_facts {
     struct kvr_rail_snapshot rails[KVR_RAILS_MAX];
     struct kvr_engine_facts engines[KVR_ENGINES_MAX];
     struct kvr_tenant_facts tenants[KVR_TENANTS_MAX];
+    struct kvr_host_traits traits;
 };
 
 /* A pair of rails, as its source knows it. */

@@ -8,6 +8,15 @@
 /* Copies what can be shown. False: it does not fit. */
 bool report_copy_text(const char *from, char *to, size_t room);
 
+/* report_traits.c: false where nothing was reported; get returns the field that is wrong, or NULL.
+ */
+bool report_host_traits_put(const struct kvr_host_traits *in, Kvrail__Report__HostTraits *out);
+bool report_rail_traits_put(const struct kvr_rail_traits *in, Kvrail__Report__RailTraits *out);
+const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
+                                   struct kvr_host_traits *out);
+const char *report_rail_traits_get(const Kvrail__Report__RailTraits *in,
+                                   struct kvr_rail_traits *out);
+
 /* report_pairs.c */
 /* What the rows of one report are encoded from; the rows are borrowed. */
 struct report_pairs_space;

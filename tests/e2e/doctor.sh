@@ -1,7 +1,8 @@
 #!/bin/sh
 # Goal: `kvrail doctor` checks this host, and hosts that a file describes. Its exit status says whether
-# something is wrong. Limits are those of its own process. Method: a limit that is too low, a driver of
-# host memory, and files with and without faults.
+# something is wrong. Limits are those of its own process. With --peer it compares this host, or an agent,
+# with another agent. Method: a limit that is too low, a driver of host memory, and files with and without
+# faults; two agents that run, then one that is stopped, and names and schedulers that are not there.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need kvrail
@@ -100,4 +101,62 @@ status=0
 status=0
 "$bin/kvrail" doctor --nonsense 2>"$work/nonsense" || status=$?
 [ $status = 2 ] || fail "doctor --nonsense ended in $status"
-echo "doctor: this host and 3 others, 1 passed, 0 failed"
+
+# ---- two hosts ----
+# peer NAME OPTION…: as doctor, with this test's certificate.
+peer() {
+    name=$1
+    shift
+    status=0
+    # shellcheck disable=SC2046 # variables
+    env $(tool_environment) "$bin/kvrail" doctor --scheduler "$scheduler" "$@" >"$work/$name" 2>"$work/$name.said" ||
+        status=$?
+}
+knows_both() { [ "$(ask_scheduler /api/v1/agents | grep -o '"state":"up","boot"' | wc -l)" = 2 ]; }
+
+decode_options="--rail-ports 20000-20063"
+start_scheduler
+start_prefill
+start_decode
+wait_for 20 knows_both || fail "the agents do not report"
+peer pair.json --peer prefill-0 --from decode-0 --json
+agrees pair.json
+[ $status = 0 ] || fail "two agents of one host do not fit together: $(cat "$work/pair.json")"
+for check in agent version libfabric limits control ports provider rails mtu; do
+    state_is pair.json peer_$check ok
+done
+for check in insecure clock planes speed link pfc ecn gpudirect; do
+    says "$work/pair.json" "\"check\": \"peer_$check\""
+done
+says "$work/pair.json" "rails of decode-0 listen at ports 20000 to 20063"
+says "$work/pair.json" "$source_agent of prefill-0 takes connections from here"
+! grep -q '"check": "open_files"' "$work/pair.json" || fail "--from checks this host too"
+! grep -q 'not reported' "$work/pair.json" || fail "an agent leaves something out: $(cat "$work/pair.json")"
+
+peer both --peer decode-0 --provider "$provider"
+says "$work/both" '^open_files  *ok '
+says "$work/both" "^peer_version  *ok  *kvrail .* at both"
+says "$work/both" "^peer_provider  *ok  *$provider at both"
+says "$work/both" "^peer_control  *not here  *decode-0 listens for no agent"
+says "$work/both" "^peer_clock  *[a-z ]*  *both clocks differ by less than"
+peer other --peer decode-0 --provider verbs
+[ $status = 1 ] || fail "two providers fit together"
+says "$work/other" "^peer_provider  *WRONG "
+
+peer nobody --peer prefill-1
+[ $status = 1 ] || fail "--peer of no agent ended in $status"
+says "$work/nobody.said" "knows no agent 'prefill-1'; it knows decode-0, prefill-0"
+peer alone --from decode-0
+[ $status = 2 ] || fail "--from without --peer ended in $status"
+peer away --scheduler 127.0.0.1:1 --peer prefill-0
+[ $status = 75 ] || fail "--peer without a scheduler ended in $status"
+
+kill "$prefill_pid"
+wait "$prefill_pid" || true
+peer gone.json --peer prefill-0 --from decode-0 --json
+agrees gone.json
+state_is gone.json peer_agent ok # decode-0
+says "$work/gone.json" "prefill-0 (prefill, host .*) was stopped"
+state_is gone.json peer_control wrong
+[ $status = 1 ] || fail "an agent that is stopped is well"
+echo "doctor: this host and 3 others, and pairs of hosts: 1 passed, 0 failed"

@@ -18,7 +18,7 @@ prefill() {
     rm -f "$work/$agent.port" "$work/$agent.sock"
     # shellcheck disable=SC2086 # a list of options
     start "$agent" "$bin/prefill-agent" --name "$agent" --engine-socket "$work/$agent.sock" \
-        --listen "${host:-127.0.0.1}:0" --port-file "$work/$agent.port" --provider "$provider" \
+        --listen "${host:-127.0.0.1}:0" --port-file "$work/$agent.port" --provider "$provider" --connections 1 \
         $(credentials prefill "$agent") $(rails "$@")
     eval "pid_$agent=$started"
     await "$agent" "$work/$agent.port"

@@ -28,6 +28,7 @@ typedef enum party_verb {
     PARTY_POST,   /* `count` writes of `bytes` in `pieces`, until all are completed or time is up */
     PARTY_STREAM, /* the same without end and without waiting; count 0 ends it */
     PARTY_VERIFY, /* own memory holds what the other's PARTY_POST wrote; value: wrong bytes */
+    PARTY_HANG_UP, /* closes the connections to the other side */
     PARTY_RECYCLE, /* new endpoint on `rail`; the old one is stopped, read empty and closed */
     PARTY_RELEASE, /* the registrations of own memory; the bytes stay */
     PARTY_DIGEST,  /* value: a hash of own memory */

@@ -346,6 +346,11 @@ struct party_answer party_run(struct party *party, const struct party_command *c
         for (uint32_t i = 0; i < command->count; i++)
             answer.value += party_wrong_bytes(party->bytes, command, i);
         break;
+    case PARTY_HANG_UP:
+        settle_writes(party);
+        for (uint32_t r = 0; r < party->rail_count; r++)
+            party->fabric.ops->peer_close(party->endpoints[r], party->peers[r]);
+        break;
     case PARTY_RECYCLE:
         answer.status = do_recycle(party, command->rail, &error);
         break;

@@ -231,6 +231,18 @@ static void shape_not_attached(struct garbage *garbage)
     garbage_pause(1);
 }
 
+/* A process that is no engine asks, perhaps again, and perhaps does not read. */
+static void shape_pairs(struct garbage *garbage)
+{
+    struct kvr_request request = {.kind = KVR_REQ_PAIRS};
+
+    garbage->reads = kvr_rng_percent(&garbage->rng, 50);
+    for (uint64_t i = kvr_rng_between(&garbage->rng, 1, 3); i > 0; i--)
+        if (!say(garbage, &request))
+            return;
+    garbage_pause(1);
+}
+
 static void shape_attach_twice(struct garbage *garbage)
 {
     struct kvr_request request = good_attach(garbage);
@@ -315,6 +327,7 @@ static const struct garbage_shape shapes[] = {
     {"oversized", shape_oversized},
     {"empty", shape_empty},
     {"not-attached", shape_not_attached},
+    {"pairs", shape_pairs},
     {"attach-twice", shape_attach_twice},
     {"attach-with", shape_attach_with},
     {"descriptors", shape_descriptors},

@@ -1,6 +1,7 @@
 #!/bin/sh
-# One check of the sources: sh tests/support/lint.sh format|spelling|words|cppcheck|scripts|oldest|arm64|tidy
-# Prints nothing when all is well. `tidy` needs the preset of that name configured. `oldest` is a build with old
+# One check of the sources: sh tests/support/lint.sh format|spelling|words|cppcheck|scripts|oldest|arm64|tidy|analyzer
+# Prints nothing when all is well. `tidy` and `analyzer` need the preset tidy configured; `analyzer` takes ten times
+# as long, and what it says is to be read: it does not follow what a status means, and so stops no build. `oldest` is a build with old
 # tools, `arm64` one for that processor; where the tools are not to be had, either says so and ends with 77.
 # `words` takes files and folders too, and then prints every violation in them; tests/support/words.py
 # describes its rules.
@@ -56,8 +57,12 @@ arm64)
 tidy)
     cmake --build --preset tidy -- -k 0
     ;;
+analyzer)
+    # shellcheck disable=SC2086 # a list of folders
+    find $folders -name '*.c' -print | sort | xargs -P "$(nproc)" -n 4 clang-tidy -p build/tidy --quiet
+    ;;
 *)
-    echo "lint.sh: format, spelling, words, cppcheck, scripts, oldest, arm64 or tidy?" >&2
+    echo "lint.sh: format, spelling, words, cppcheck, scripts, oldest, arm64, tidy or analyzer?" >&2
     exit 2
     ;;
 esac

@@ -38,6 +38,23 @@ static struct kvr_event sample_event(void)
     return event;
 }
 
+/* Some rails say nothing. */
+static void sample_rail_traits(int rail, struct kvr_rail_traits *traits)
+{
+    traits->reported = rail % 3 != 0;
+    if (!traits->reported)
+        return;
+    strcpy(traits->plane, "red");
+    strcpy(traits->network, "10.1.0.0/24");
+    traits->link.kind = (kvr_link_kind)(rail % KVR_LINK_END);
+    traits->link.mtu = 4200u + (uint32_t)rail;
+    traits->link.pfc_known = traits->link.ecn_known = rail % 2 == 0;
+    traits->link.pfc = 8;
+    traits->link.ecn = 255;
+    traits->device_path = (kvr_path)(rail % KVR_PATH_END);
+    traits->pins_memory = rail % 2 != 0;
+}
+
 static void sample_facts(struct kvr_agent_facts *facts)
 {
     memset(facts, 0, sizeof(*facts));
@@ -59,6 +76,7 @@ static void sample_facts(struct kvr_agent_facts *facts)
         facts->rails[i].bytes = (uint64_t)i << 40;
         for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
             facts->rails[i].counters[k] = (uint64_t)k << 20 | (uint64_t)i;
+        sample_rail_traits(i, &facts->rails[i].traits);
     }
     facts->engine_count = 1;
     strcpy(facts->engines[0].model, "llama");
@@ -68,6 +86,14 @@ static void sample_facts(struct kvr_agent_facts *facts)
     facts->tenants[1].counters[KVR_TENANT_POSTED] = UINT64_MAX;
     facts->engines[0].rank.generation = 8;
     facts->engines[0].region_bytes = 3ull << 30;
+    facts->traits.reported = true;
+    strcpy(facts->traits.libfabric, "2.1.0");
+    facts->traits.files_limit = 524288;
+    facts->traits.lockable_bytes = UINT64_MAX;
+    facts->traits.clock_known = facts->traits.clock_synchronised = true;
+    facts->traits.clock_error_us = 4000;
+    facts->traits.rail_port_first = 9500;
+    facts->traits.rail_port_last = 9563;
 }
 
 static struct kvr_report *round_trip(const struct kvr_report *report)
@@ -240,6 +266,25 @@ static void refuse(const char *bytes, size_t size, kvr_status status, const char
     assert_non_null(strstr(error.detail, word));
 }
 
+/* An absent message is not one of zeros. */
+static void report_of_an_older_agent_has_no_traits(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct kvr_report report = {.agent = "a", .facts = &facts}, *decoded;
+
+    (void)state;
+    facts.rail_count = 1;
+    decoded = round_trip(&report);
+    assert_false(decoded->facts->traits.reported);
+    assert_false(decoded->facts->rails[0].traits.reported);
+    kvr_report_free(decoded);
+    facts.traits.reported = facts.rails[0].traits.reported = true; /* and nothing else */
+    decoded = round_trip(&report);
+    assert_true(decoded->facts->traits.reported);
+    assert_true(decoded->facts->rails[0].traits.reported);
+    kvr_report_free(decoded);
+}
+
 static void report_refuses_what_is_wrong(void **state)
 {
     /* field 1 agent, 9 events, 8 facts; an event's field 2 is its role, 7 the source engine */
@@ -385,6 +430,7 @@ int main(void)
         cmocka_unit_test(report_holds_a_full_batch),
         cmocka_unit_test(report_followed_by_an_envelope_is_one_report),
         cmocka_unit_test(report_text_that_cannot_be_printed_becomes_question_marks),
+        cmocka_unit_test(report_of_an_older_agent_has_no_traits),
         cmocka_unit_test(report_refuses_what_is_wrong),
         cmocka_unit_test(report_refuses_pairs_that_cannot_be),
         cmocka_unit_test(report_keeps_the_number_of_an_event_it_does_not_know),

@@ -1,6 +1,7 @@
 #include "agent/core/pair_book.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void pair_book_up(struct pair_book *book, uint32_t peer, const char *name)
 {
@@ -134,10 +135,11 @@ static void reason_say(const struct pair_book *book, const struct kvr_group_pair
 static void detail_say(const struct pair_book *book, const struct kvr_group_pair *pair,
                        char ret_detail[KVR_PAIR_DETAIL_BYTES])
 {
-    const char *ours = book->planes[pair->rail];
-    const char *theirs = book->peers[pair->peer].planes[pair->target_rail];
+    char ours[KVR_PLANE_BYTES], theirs[KVR_PLANE_BYTES]; /* the detail may lie in the book, too */
     size_t length;
 
+    memcpy(ours, book->planes[pair->rail], sizeof(ours));
+    memcpy(theirs, book->peers[pair->peer].planes[pair->target_rail], sizeof(theirs));
     reason_say(book, pair, ret_detail, KVR_PAIR_DETAIL_BYTES);
     if (ours[0] == '\0' || theirs[0] == '\0' || strcmp(ours, theirs) == 0)
         return;

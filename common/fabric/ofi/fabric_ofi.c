@@ -252,6 +252,7 @@ static const struct kvr_fabric_ops ofi_ops = {
     .endpoint_close = locked_close,
     .peer_insert = ofi_peer_insert,
     .peer_remove = ofi_peer_remove,
+    .peer_close = ofi_peer_close,
     .write = locked_write,
     .poll = locked_poll,
     .endpoint_wait_fd = ofi_endpoint_wait_fd,

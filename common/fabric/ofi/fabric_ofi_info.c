@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "fabric/ofi/fabric_ofi.h"
 #include "fabric/ofi/fabric_ofi_library.h"
 #include "fabric/rail_network.h"
@@ -338,9 +339,8 @@ static void find_interface(const struct fi_info *info, struct kvr_rail_facts *fa
 static void read_card(struct kvr_rail_facts *facts)
 {
     char path[256], link[256];
-    long long megabits = 0;
+    long long megabits;
     ssize_t length;
-    FILE *file;
 
     if (facts->interface[0] == '\0')
         return;
@@ -357,12 +357,9 @@ static void read_card(struct kvr_rail_facts *facts)
                      bus & 0xff, device & 0xff, function & 0xf);
     }
     snprintf(path, sizeof(path), "/sys/class/net/%s/speed", facts->interface);
-    file = facts->speed_bps == 0 ? fopen(path, "re") : NULL;
-    if (file == NULL)
-        return;
-    if (fscanf(file, "%lld", &megabits) == 1 && megabits > 0)
+    megabits = facts->speed_bps == 0 ? kvr_small_file_number(path) : 0;
+    if (megabits > 0)
         facts->speed_bps = (uint64_t)megabits * 1000000u;
-    fclose(file);
 }
 
 static void read_nic(const struct fi_info *info, struct kvr_rail_facts *facts)
@@ -427,6 +424,7 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
         .progress_manual = info->domain_attr->data_progress == FI_PROGRESS_MANUAL,
         .needs_senders = known->needs_senders,
         .exposed = provider->exposed,
+        .closes = provider->kernel_tcp,
         .pins_memory = (info->domain_attr->mr_mode & FI_MR_ALLOCATED) != 0,
         .grant_keys = grant_keys(known, info->domain_attr),
     };

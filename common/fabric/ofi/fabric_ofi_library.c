@@ -27,6 +27,7 @@ static struct {
         SYMBOLS(MEMBER)
     } calls;
     struct kvr_error error; /* why it is not loaded */
+    char version[32];
     char description[2 * KVR_DETAIL_BYTES];
 } library = {.once = PTHREAD_ONCE_INIT};
 
@@ -77,10 +78,11 @@ static void describe(void *handle)
 {
     static const int anything = 0; /* 1.17 answers NULL where there is no datum to describe */
 
+    snprintf(library.version, sizeof(library.version), "%s",
+             library.calls.fi_tostr(&anything, FI_TYPE_VERSION));
     snprintf(library.description, sizeof(library.description),
-             "libfabric %s of %s, kvrail is built with its API %d.%d",
-             library.calls.fi_tostr(&anything, FI_TYPE_VERSION), file_of(handle), FI_MAJOR_VERSION,
-             FI_MINOR_VERSION);
+             "libfabric %s of %s, kvrail is built with its API %d.%d", library.version,
+             file_of(handle), FI_MAJOR_VERSION, FI_MINOR_VERSION);
 }
 
 static kvr_status load_from(const char *folder)
@@ -134,6 +136,11 @@ kvr_status kvr_libfabric_load(struct kvr_error *error)
 uint32_t kvr_libfabric_api(void)
 {
     return FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+}
+
+const char *kvr_libfabric_version(void)
+{
+    return library.version;
 }
 
 const char *kvr_libfabric_describe(void)

@@ -33,5 +33,7 @@ uint32_t kvr_libfabric_api(void);
 
 /* "libfabric 1.17.0 of FILE, kvrail is built with its API 1.17"; "" = none is loaded. */
 const char *kvr_libfabric_describe(void);
+/* "1.17.0"; "" = none is loaded. */
+const char *kvr_libfabric_version(void);
 
 #endif

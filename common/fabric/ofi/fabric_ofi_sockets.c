@@ -101,6 +101,49 @@ void ofi_sockets_each(void (*visit)(void *self, int fd), void *self)
     closedir(folder);
 }
 
+struct hang_up_peer {
+    struct sockaddr_storage local, peer; /* without the port, and with it */
+};
+
+static void port_clear(struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)address)->sin_port = 0;
+    else if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = 0;
+}
+
+static void hang_up_on_peer(void *self, int fd)
+{
+    struct hang_up_peer *search = self;
+    struct sockaddr_storage local, remote;
+    socklen_t bytes = sizeof(local), remote_bytes = sizeof(remote);
+
+    memset(&local, 0, sizeof(local));
+    memset(&remote, 0, sizeof(remote));
+    if (getpeername(fd, (struct sockaddr *)&remote, &remote_bytes) != 0 ||
+        !ofi_same_address((struct sockaddr *)&remote, (struct sockaddr *)&search->peer) ||
+        getsockname(fd, (struct sockaddr *)&local, &bytes) != 0)
+        return;
+    port_clear(&local);
+    if (ofi_same_address((struct sockaddr *)&local, (struct sockaddr *)&search->local))
+        shutdown(fd, SHUT_RDWR);
+}
+
+/* libfabric has no call for that, and keeps a connection when its address is removed. The peer's
+ * address and ours name the socket: an endpoint connects to a peer once. */
+void ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t peer)
+{
+    struct hang_up_peer search;
+    size_t bytes = sizeof(search.peer);
+
+    memset(&search, 0, sizeof(search));
+    memcpy(&search.local, endpoint->address, endpoint->address_bytes);
+    port_clear(&search.local);
+    if (endpoint->rail->facts.closes && fi_av_lookup(endpoint->av, peer, &search.peer, &bytes) == 0)
+        ofi_sockets_each(hang_up_on_peer, &search);
+}
+
 void ofi_sockets_hang_up(struct kvr_endpoint *endpoint)
 {
     for (unsigned turn = 0; turn < TURNS_MAX; turn++) {

@@ -171,6 +171,7 @@ void ofi_congestion_connected(struct kvr_endpoint *endpoint, uint64_t peer); /* 
 /* fabric_ofi_write.c */
 kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
                            uint64_t *ret_peer, struct kvr_error *error);
+void ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t peer);
 void ofi_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer);
 void ofi_context_free(struct kvr_endpoint *endpoint, struct ofi_context *context);
 kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write);

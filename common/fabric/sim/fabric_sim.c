@@ -410,7 +410,8 @@ static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_wr
         endpoint->rail->facts.immediate_bits == 64 ? write->immediate : (uint32_t)write->immediate;
     made->context = write->context;
     made->pending = made->tries = 0;
-    made->was_read = made->completed = made->fails = made->lost = made->unmoved = false;
+    made->was_read = made->landing = made->completed = made->fails = made->lost = made->unmoved =
+        false;
     for (unsigned i = 0; i < write->piece_count; i++) {
         check_local(endpoint, &write->pieces[i]);
         made->pieces[i] = write->pieces[i];

@@ -4,7 +4,8 @@
 
 #include "fabric/sim/fabric_sim_state.h"
 
-#define TRIES_MAX 40 /* reads without an answer before the card gives up */
+#define TRIES_MAX 40              /* reads without an answer before the card gives up */
+#define HANG_NS   (20 * KVR_MS) /* between two of them, at least, where it never does */
 
 /* ---- the heap ------------------------------------------------------------------------------ */
 
@@ -79,18 +80,60 @@ static kvr_ns some(struct kvr_sim_net *net, kvr_ns mean)
     return wait;
 }
 
+static bool target_copies(const struct sim_write *write)
+{
+    return write->endpoint->rail->facts.target_copies;
+}
+
+/* A well one is all zeros. */
+static struct kvr_sim_way way_of(struct kvr_sim_net *net, const struct sim_write *write,
+                                 struct kvr_sim_way **ret_way)
+{
+    const struct kvr_sim_hooks *hooks = &net->options.hooks;
+    const struct kvr_rail *rail = write->endpoint->rail, *target = write->target->rail;
+    struct kvr_sim_way *way = NULL;
+
+    if (hooks->way != NULL && !target_copies(write))
+        way = hooks->way(hooks->self, rail->host->cookie, rail, target->host->cookie, target);
+    if (ret_way != NULL)
+        *ret_way = way;
+    return way != NULL ? *way : (struct kvr_sim_way){0};
+}
+
+/* A slow way is not as wide as the card: others pass. */
+static kvr_ns through_at(struct kvr_sim_net *net, const struct sim_write *write, kvr_ns sent,
+                         uint64_t speed)
+{
+    struct kvr_sim_way *way;
+
+    if (way_of(net, write, &way).times_slower == 0)
+        return sent;
+    if (way->busy_until < sent)
+        way->busy_until = sent;
+    way->busy_until += write->byte_count * 8 * KVR_S * way->times_slower / speed;
+    return way->busy_until;
+}
+
+static kvr_ns latency(struct kvr_sim_net *net, const struct sim_write *write)
+{
+    struct kvr_sim_way way = way_of(net, write, NULL);
+
+    return net->options.latency_ns * (way.times_slower > 0 ? way.times_slower : 1);
+}
+
 /* The rail sends one write after the other. */
 void sim_write_begin(struct kvr_sim_net *net, uint32_t index)
 {
     const struct sim_write *write = &net->writes[index];
     struct kvr_rail *rail = write->endpoint->rail;
     kvr_ns start = net->now > rail->busy_until ? net->now : rail->busy_until;
-    uint64_t speed = rail->facts.speed_bps > 0 ? rail->facts.speed_bps : 1000000000;
+    uint64_t nominal = rail->facts.speed_bps > 0 ? rail->facts.speed_bps : 1000000000;
+    uint64_t speed = net->now < rail->slow_until ? rail->slow_bps : nominal;
+    kvr_ns through;
 
-    if (net->now < rail->slow_until)
-        speed = rail->slow_bps;
     rail->busy_until = start + write->byte_count * 8 * KVR_S / speed + 1;
-    moment_add(net, index, SIM_READ, rail->busy_until + some(net, net->options.latency_ns / 4));
+    through = through_at(net, write, rail->busy_until, nominal);
+    moment_add(net, index, SIM_READ, through + some(net, latency(net, write) / 4));
 }
 
 /* ---- what happens -------------------------------------------------------------------------- */
@@ -102,11 +145,6 @@ static void queue(struct kvr_sim_net *net, struct kvr_endpoint *endpoint,
                                 sizeof(*endpoint->queue));
     endpoint->queue[endpoint->queue_count++] = *completion;
     net->options.hooks.wake(net->options.hooks.self, endpoint->rail->host->cookie);
-}
-
-static bool target_copies(const struct sim_write *write)
-{
-    return write->endpoint->rail->facts.target_copies;
 }
 
 static void read_bytes(struct kvr_sim_net *net, struct sim_write *write)
@@ -137,7 +175,7 @@ static void read_bytes(struct kvr_sim_net *net, struct sim_write *write)
 }
 
 /* Without an answer the card reads and sends again, until it gives up or is stopped. */
-static void no_answer(struct kvr_sim_net *net, uint32_t index)
+static void no_answer(struct kvr_sim_net *net, uint32_t index, bool hangs)
 {
     struct sim_write *write = &net->writes[index];
     kvr_ns wait = net->options.latency_ns << (write->tries < 10 ? write->tries : 10);
@@ -145,7 +183,10 @@ static void no_answer(struct kvr_sim_net *net, uint32_t index)
     if (!target_copies(write))
         read_bytes(net, write);
     net->counts.hung += write->tries == 0;
-    if (++write->tries >= TRIES_MAX || kvr_rng_percent(net->options.rng, 10)) {
+    if (hangs && wait < HANG_NS)
+        wait = HANG_NS;
+    write->tries++;
+    if (!hangs && (write->tries >= TRIES_MAX || kvr_rng_percent(net->options.rng, 10))) {
         write->fails = true;
         moment_add(net, index, SIM_COMPLETE, net->now + 1);
         return;
@@ -175,20 +216,24 @@ static void on_read(struct kvr_sim_net *net, uint32_t index)
 {
     struct sim_write *write = &net->writes[index];
     bool target_gone = write->target->stopped || write->target->failed || unknown_there(write);
+    struct kvr_sim_way way = way_of(net, write, NULL);
 
     if ((write->endpoint->stopped || write->endpoint->failed) &&
         (target_gone || !target_copies(write)))
         return;
-    if (target_gone || silent(net, write)) {
-        no_answer(net, index);
+    if (target_gone || silent(net, write) || way.lost) {
+        no_answer(net, index, way.hangs);
         return;
     }
     if (!target_copies(write))
         read_bytes(net, write);
-    if (!write->lost)
-        moment_add(net, index, SIM_LAND, net->now + some(net, net->options.latency_ns));
-    if (write->lost || write->fails || !target_copies(write))
-        moment_add(net, index, SIM_COMPLETE, net->now + some(net, net->options.latency_ns));
+    if (!write->lost && !write->landing)
+        moment_add(net, index, SIM_LAND, net->now + some(net, latency(net, write)));
+    write->landing = true; /* once: the target's card knows a repetition */
+    if (way.mute)
+        no_answer(net, index, way.hangs);
+    else if (write->lost || write->fails || !target_copies(write))
+        moment_add(net, index, SIM_COMPLETE, net->now + some(net, latency(net, write)));
 }
 
 static void on_complete(struct kvr_sim_net *net, uint32_t index, bool twice)

@@ -62,7 +62,7 @@ struct sim_write {
     uint64_t byte_count, byte_capacity;
     uint32_t pending; /* moments in the heap */
     uint32_t tries;   /* reads without an answer */
-    bool was_read, completed, fails, lost, unmoved;
+    bool was_read, landing, completed, fails, lost, unmoved;
     uint32_t next_free;
 };
 

@@ -215,7 +215,7 @@ static int run_seeds(uint64_t first, uint64_t count, const struct sim_config *co
 /* Into the world, which keeps them from seed to seed. */
 static bool faults_choose(const struct kvr_option_list *names)
 {
-    world.allowed = names->count > 0 ? 0 : UINT32_MAX;
+    world.allowed = names->count > 0 ? 0 : UINT64_MAX;
     for (uint32_t i = 0; i < names->count; i++) {
         uint32_t fault = 0;
 
@@ -229,7 +229,7 @@ static bool faults_choose(const struct kvr_option_list *names)
                 &command, "--faults: there is no fault \"%s\"; --help names them", names->items[i]);
             return false;
         }
-        world.allowed |= 1u << fault;
+        world.allowed |= SIM_FAULT_BIT(fault);
     }
     return true;
 }

@@ -256,6 +256,7 @@ static void port_event(void *self, const struct kvr_event *event)
         sim_history_name(&world->history, event->transfer, (int)request);
     sim_agent_note(agent, kvr_event_name(event->kind), event->transfer, event->chunks,
                    event->retries, (uint64_t)(int64_t)-event->outcome, NULL);
+    sim_ways_heard(agent, event);
     sim_reporter_event(agent->reporter, event);
 }
 

@@ -242,6 +242,7 @@ static void on_misuse(void *self, const char *sentence)
 struct kvr_sim_hooks sim_check_hooks(struct sim_world *world)
 {
     return (struct kvr_sim_hooks){.self = world,
+                                  .way = sim_ways_find,
                                   .posted = on_posted,
                                   .across = sim_planes_across,
                                   .fault = on_fault,

@@ -16,12 +16,12 @@ const char *sim_fault_name(sim_fault fault)
     return faults[fault].name;
 }
 
-uint32_t sim_faults_mendable(void)
+uint64_t sim_faults_mendable(void)
 {
-    uint32_t mendable = 0;
+    uint64_t mendable = 0;
 
     for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
-        mendable |= (uint32_t)faults[i].mendable << i;
+        mendable |= (uint64_t)faults[i].mendable << i;
     return mendable;
 }
 
@@ -42,17 +42,22 @@ bool sim_mid_transfer(const struct sim_world *world)
     return false;
 }
 
-void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until)
+void sim_fault_note(struct sim_world *world, sim_fault fault, kvr_ns until)
 {
     world->injected[fault]++;
-    sim_time_struck(world, until);
     if ((world->mid >> fault & 1) == 0 && sim_mid_transfer(world))
-        world->mid |= 1u << fault;
+        world->mid |= SIM_FAULT_BIT(fault);
     sim_history_add(&world->history, &(struct sim_line){.at = world->now,
                                                         .who = "fault",
                                                         .what = faults[fault].name,
                                                         .a = until - world->now,
                                                         .request = -1});
+}
+
+void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until)
+{
+    sim_time_struck(world, until);
+    sim_fault_note(world, fault, until);
 }
 
 void sim_mended(struct sim_world *world)
@@ -71,7 +76,8 @@ kvr_ns sim_soon(struct sim_world *world)
 }
 
 /* A quarter of the worlds is healthy; of the others each has a few faults. What was added last has
- * numbers of its own, so that a seed without it is the world that it was before. */
+ * numbers of its own, so that a seed without it is the world that it was before: so have ways
+ * (sim_ways.c). */
 void sim_fault_begin(struct sim_world *world)
 {
     struct kvr_rng last;
@@ -79,12 +85,12 @@ void sim_fault_begin(struct sim_world *world)
     if (kvr_rng_percent(&world->rng, 25))
         return;
     kvr_rng_init(&last, ~world->seed);
-    for (uint32_t i = SIM_WORDS; i < SIM_FAULT_COUNT; i++)
+    for (uint32_t i = SIM_WORDS; i < SIM_WAY_LOST; i++)
         if (kvr_rng_percent(&last, 25))
-            world->faults |= 1u << i & world->allowed;
+            world->faults |= SIM_FAULT_BIT(i) & world->allowed;
     for (uint32_t i = 0; i < SIM_WORDS; i++)
         if (kvr_rng_percent(&world->rng, i == SIM_GROUP_LOST ? 40 : 25))
-            world->faults |= 1u << i & world->allowed;
+            world->faults |= SIM_FAULT_BIT(i) & world->allowed;
 }
 
 /* ---- what strikes chooses by ------------------------------------------------------------------

@@ -131,6 +131,13 @@ static struct kvr_group_user user_open(struct sim_group *group)
     return land_user(group->land);
 }
 
+/* Where the target copies, it may still read what a dead agent wrote from: there the simulator would
+ * need that agent's memory. */
+bool sim_warms_up(const struct sim_world *world)
+{
+    return world->seed % 3 == 1 && !world->target_copies && !world->mixed;
+}
+
 static void group_open(struct sim_agent *agent, uint32_t number)
 {
     struct sim_group *group = &agent->group[number];
@@ -146,10 +153,7 @@ static void group_open(struct sim_agent *agent, uint32_t number)
         .silence_ns = SIM_SILENCE_NS,
         .absence_ns = SIM_SILENCE_NS / 2,
         .other_planes = agent->planes.other,
-        /* Where the target copies, it may still read what a dead agent wrote from: there the
-         * simulator would need that agent's memory. */
-        .warm_up =
-            agent->world->seed % 3 == 1 && !agent->world->target_copies && !agent->world->mixed,
+        .warm_up = sim_warms_up(agent->world),
         .wake = passed,
         .wake_self = agent,
     };

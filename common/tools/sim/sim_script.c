@@ -561,4 +561,5 @@ void sim_script_begin(struct sim_world *world)
     for (uint32_t i = 0; i < count; i++)
         request_make(world);
     sim_fault_schedule(world);
+    sim_ways_schedule(world);
 }

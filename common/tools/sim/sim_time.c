@@ -76,6 +76,21 @@ static kvr_ns halves_due(const struct sim_world *world)
     return due;
 }
 
+/* Over a way that is not well a write may hang until the deadline. Where no way is left, the fetch
+ * ends before. */
+static kvr_ns fetch_over_ways_due(const struct sim_fetch *fetch, kvr_ns due)
+{
+    return sim_ways_cut(fetch) ? sim_ways_due(fetch) : later(due, fetch->deadline);
+}
+
+static kvr_ns publish_over_ways_due(const struct sim_publish *publish, kvr_ns due)
+{
+    for (uint32_t i = 0; i < publish->request->fetch_count; i++)
+        if (gives_to(publish, &publish->request->fetches[i]))
+            due = later(due, fetch_over_ways_due(&publish->request->fetches[i], due));
+    return due;
+}
+
 /* Its agent knows how its only publish ended, and says so. */
 static bool source_past(const struct sim_fetch *fetch)
 {
@@ -98,7 +113,13 @@ void sim_check_time(const struct sim_request *request, const struct sim_publish 
         due = later(due, source_past(fetch) ? fetch->publishes[0]->user.ended_at : fetch->deadline);
     if (publish != NULL)
         due = later(due, consumers_due(publish));
+    if (world->ways.any)
+        due = fetch != NULL ? fetch_over_ways_due(fetch, due) : publish_over_ways_due(publish, due);
     due += grace(world);
+    if (world->now > due && fetch != NULL && sim_ways_cut(fetch))
+        sim_fail(world, (int)request->number,
+                 "no way works, and a fetch ends %" PRIu64 " ms later than it may",
+                 (world->now - due) / KVR_MS);
     if (world->now > due)
         sim_fail(world, (int)request->number, "a %s ends %" PRIu64 " ms later than it may",
                  publish != NULL ? "publish" : "fetch", (world->now - due) / KVR_MS);

@@ -96,6 +96,7 @@ static void check_request(struct sim_world *world, const struct sim_request *req
             sim_fail(world, number,
                      "nothing happened that cannot be mended, but a fetch failed: %s",
                      kvr_status_name(user->outcome));
+        sim_ways_check(&request->fetches[i]);
         if (all_ok(&request->fetches[i]) && !twice && !user->orphan &&
             user->terminal != KVR_NOTICE_DONE)
             sim_fail(world, number, "the source got ok, but a target got %s",

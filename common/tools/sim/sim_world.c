@@ -188,6 +188,7 @@ static void world_begin(struct sim_world *world)
     world->failover = kvr_rng_percent(rng, 85);
     world->late_promille = (uint32_t)kvr_rng_between(rng, 2, 200);
     net_open(world);
+    sim_ways_begin(world);
     agents_start(world);
     for (uint32_t i = 0; i < SIM_AGENTS; i++)
         for (uint64_t n = kvr_rng_between(rng, 1, 2); world->agents[i].alive && n > 0; n--)

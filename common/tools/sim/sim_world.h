@@ -21,9 +21,11 @@
  *   sim_script.c   what engines ask, in which order and when
  *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
  *   sim_keys.c     keys of one transfer alone: open when GRANT names them, closed when it ends
- *   sim_planes.c   rails in networks that do not reach each other, and whether writes stay in
- * theirs sim_share.c    whether tenants share the rails by their weights sim_order.c    what an
- * operator asks of requests that wait for their targets sim_content.c  what every byte should be
+ *   sim_planes.c   rails in networks that do not reach each other, and whether writes stay in theirs
+ *   sim_ways.c     ways from one card to one card: lost, flapping, slow, or without the answers
+ *   sim_share.c    whether tenants share the rails by their weights
+ *   sim_order.c    what an operator asks of requests that wait for their targets
+ *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
  *   sim_time.c     how long anything may take
  *   sim_verdict.c  what must hold at the end
@@ -45,88 +47,14 @@
 #include "fabric/sim/fabric_sim.h"
 #include "kv/ranks.h"
 #include "prefill-agent/outbound.h"
+#include "tools/sim/sim_fault.h"
 #include "tools/sim/sim_history.h"
+#include "tools/sim/sim_limits.h"
 #include "tools/sim/sim_peer.h"
 #include "tools/sim/sim_planes.h"
 #include "tools/sim/sim_reporter.h"
 #include "tools/sim/sim_share.h"
-
-#define SIM_SOURCES     2
-#define SIM_TARGETS     2
-#define SIM_AGENTS      (SIM_SOURCES + SIM_TARGETS)
-#define SIM_CARDS       4 /* of one agent */
-#define SIM_GROUPS      3 /* of one agent's rails */
-#define SIM_RAILS       (SIM_CARDS + SIM_GROUPS)
-#define SIM_ENGINES     24 /* generations included */
-#define SIM_REQUESTS    24
-#define SIM_RANKS       2  /* of one engine; here each rank is a struct sim_engine */
-#define SIM_CONSUMERS   4  /* target ranks of one request */
-#define SIM_PUBLISHES   4  /* of one request: every source rank, and those of restarted engines */
-#define SIM_USERS       8  /* of one request: its publishes and its fetches */
-#define SIM_PAGES       64 /* of one engine */
-#define SIM_LAYERS      6
-#define SIM_UNPROVEN    32 /* transfers of one world */
-#define SIM_REGIONS     6
-#define SIM_KV_GROUPS   2 /* layers before and behind geometry.group_split */
-#define SIM_SEGMENTS    6
-#define SIM_STREAMS     3
-#define SIM_TAIL_BYTES  300
-#define SIM_HOARD       64
-#define SIM_MEMORY      ((size_t)96 << 20) /* of one agent's tables */
-#define SIM_SILENCE_NS  (3 * KVR_S)
-#define SIM_QUIET_NS    (KVR_S / 2)
-#define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
-#define SIM_MOMENTS_MAX 2000000      /* of one world; most have some thousands */
-#define SIM_LEASE_NS    (10 * KVR_S)
-#define SIM_DEADLINE_NS (15 * KVR_S)
-
-#define SIM_BUFFERS          64
-#define SIM_SESSION_MESSAGES 1024
-#define SIM_REGION_LIVES     16
-#define SIM_VISITS           16
-
-/* X(symbol, name, mendable, what it is). Mendable: whatever it hits must still succeed, as long as
- * no session is lost. */
-#define SIM_FAULT_LIST(X)                                                                          \
-    X(SIM_CANCEL_SOURCE, "cancel_source", false, "the source engine cancels")                      \
-    X(SIM_CANCEL_TARGET, "cancel_target", false, "the target engine cancels")                      \
-    X(SIM_ABORT, "abort", false, "the source engine ends a publish with a failure")                \
-    X(SIM_WRONG_PAGE, "wrong_page", false, "an engine names a page that it does not have")         \
-    X(SIM_ABANDON, "abandon", false,                                                               \
-      "an operator lets go of a request that waits for its targets")                               \
-    X(SIM_RENEW, "renew", false, "an operator holds such a request longer, or less long")          \
-    X(SIM_ENGINE_DEATH, "engine_death", false, "an engine dies; a new generation may come")        \
-    X(SIM_AGENT_DEATH, "agent_death", false, "an agent dies; a new boot may come")                 \
-    X(SIM_DRAIN, "drain", false, "an agent drains: nothing new, then it gives up the rest")        \
-    X(SIM_AGENT_STOPPED, "agent_stopped", true, "an agent stops for a while; its cards go on")     \
-    X(SIM_HANG_UP, "hang_up", false, "an agent ends a session")                                    \
-    X(SIM_CONNECTION_LOST, "connection_lost", true, "a connection breaks at some byte")            \
-    X(SIM_MESSAGE_LATE, "message_late", true, "bytes of the control channel come late")            \
-    X(SIM_QUEUE_FULL, "queue_full", true, "a queue of the control channel is full")                \
-    X(SIM_NO_MEMORY, "no_memory", false, "an agent's table memory is used up")                     \
-    X(SIM_REGION_CHANGE, "region_change", false, "an engine drops a region and adds it anew")      \
-    X(SIM_RAIL_LOST, "rail_lost", false, "a card is gone for a while, with all it had accepted")   \
-    X(SIM_GROUP_LOST, "group_lost", false, "all cards of a rail group are gone for a while")       \
-    X(SIM_RAIL_SILENCE, "rail_silence", false, "a card is not answered for a while")               \
-    X(SIM_RAIL_SLOW, "rail_slow", true, "a card sends slowly for a while")                         \
-    X(SIM_WRITE_FAILED, "write_failed", true, "the completion of a write is an error")             \
-    X(SIM_WRITE_LOST, "write_lost", true, "a write completes, and nothing lands")                  \
-    X(SIM_WRITE_CORRUPT, "write_corrupt", false, "a byte of a write is altered on its way")        \
-    X(SIM_WRITE_LATE, "write_late", true, "a moment of a write comes late")                        \
-    X(SIM_WRITE_TWICE, "write_twice", true, "a queue's entry comes twice")                         \
-    X(SIM_COPY_FAILED, "copy_failed", false, "a copy of device memory fails half done")            \
-    X(SIM_STRANGER, "stranger", true, "a program forges arrivals, or hangs up in mid write")       \
-    X(SIM_PROOF, "proof", false, "a WANT proves no secret, or is replayed")                        \
-    X(SIM_SCHEDULER_AWAY, "scheduler_away", true, "the scheduler takes no reports")                \
-    X(SIM_WORDS, "words", true, "a source engine writes over its revocation words: others go on")  \
-    X(SIM_TENANT, "tenant", false, "a target engine fetches for another tenant than its request's")
-
-typedef enum sim_fault {
-#define X(symbol, name, mendable, text) symbol,
-    SIM_FAULT_LIST(X)
-#undef X
-        SIM_FAULT_COUNT
-} sim_fault;
+#include "tools/sim/sim_ways.h"
 
 struct sim_world;
 struct sim_scheduler;
@@ -293,6 +221,8 @@ struct sim_fetch {
     bool unproven; /* one of its WANTs did not prove the secret, or was foreign */
     bool corrupt;  /* a landed byte is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen;
+    uint32_t granted; /* of its transfers */
+    kvr_ns granted_at;
     bool watched; /* landed word `word` counts its layers, from landed_base on */
     uint32_t word;
     uint64_t landed_base;
@@ -396,7 +326,8 @@ struct sim_world {
     uint64_t order, moments;
     kvr_ns message_ns, step_ns, compute_ns, latency_ns; /* mean delays */
     uint32_t busy;                 /* scripts and tasks that have not come to their end */
-    uint32_t allowed, faults, mid; /* bits of sim_fault; mid: struck in mid transfer */
+    uint64_t allowed, faults, mid; /* bits of sim_fault; mid: struck in mid transfer */
+    struct sim_ways ways;
     uint64_t injected[SIM_FAULT_COUNT];
     bool ending, failed; /* ending: nothing strikes any more */
     char what[512];
@@ -450,6 +381,7 @@ void sim_group_close(struct sim_group *group);
 void sim_group_wake(struct sim_group *group);
 bool sim_group_listen(struct sim_group *group); /* the loop's; true: there was a message */
 void sim_group_command(void *self, const struct kvr_group_message *message); /* self: its agent */
+bool sim_warms_up(const struct sim_world *world); /* its pairs, before users' writes */
 struct sim_group *sim_group_of(struct sim_agent *agent, uint32_t rail);
 /* Those of its agent that are its own; NULL in the other places. */
 void sim_group_rails(const struct sim_group *group, struct kvr_rail *ret_rails[SIM_RAILS]);
@@ -570,6 +502,7 @@ void sim_disturb_all(struct sim_world *world); /* publishes may end otherwise th
 bool sim_mid_transfer(const struct sim_world *world); /* one has some of its chunks, not all */
 void sim_mended(struct sim_world *world);             /* what struck earlier ends now */
 void sim_injected_until(struct sim_world *world, sim_fault fault, kvr_ns until);
+void sim_fault_note(struct sim_world *world, sim_fault fault, kvr_ns until); /* it counts as one */
 bool sim_user_lives(const struct sim_user *user); /* it may end yet, and its engine lives */
 struct sim_agent *sim_agent_choose(struct sim_world *world); /* any */
 bool sim_agent_stopped(const struct sim_agent *agent);
@@ -579,8 +512,6 @@ void sim_engine_death_soon(struct sim_engine *engine);
 void sim_agent_death(struct sim_world *world);
 void sim_drain(struct sim_world *world);
 void sim_agent_stop_awhile(struct sim_world *world);
-const char *sim_fault_name(sim_fault fault);
-uint32_t sim_faults_mendable(void);
 static inline bool sim_has(const struct sim_world *world, sim_fault fault)
 {
     return (world->faults >> fault & 1) != 0;

@@ -1,0 +1,35 @@
+/* What an agent says of its host and its rails that two agents should have in common: `kvrail
+ * doctor --peer` compares it. An older agent reports none of it. Plain values. */
+#ifndef KVR_TRACE_TRAITS_H
+#define KVR_TRACE_TRAITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/data_path.h"
+#include "base/link.h"
+#include "base/types.h"
+
+#define KVR_LIBFABRIC_VERSION_BYTES 32
+
+struct kvr_host_traits {
+    bool reported;
+    char libfabric[KVR_LIBFABRIC_VERSION_BYTES]; /* "1.17.0"; "": none is loaded */
+    uint64_t files_limit;                        /* of the agent; UINT64_MAX: none */
+    uint64_t lockable_bytes; /* that cards may lock for it; UINT64_MAX: no limit */
+    bool clock_known;        /* the next two */
+    bool clock_synchronised;
+    uint64_t clock_error_us; /* a bound, a power of two of milliseconds: it changes seldom */
+    uint32_t rail_port_first, rail_port_last; /* --rail-ports; 0: the kernel chooses */
+};
+
+struct kvr_rail_traits {
+    bool reported;
+    char plane[KVR_PLANE_BYTES];   /* the operator's label, or the network, or "" */
+    char network[KVR_PLANE_BYTES]; /* its IP network, or "" */
+    struct kvr_link link;
+    kvr_path device_path; /* of pages on a GPU; KVR_PATH_NONE: not asked, no GPU is served */
+    bool pins_memory;     /* its regions count towards lockable_bytes */
+};
+
+#endif
