@@ -9,6 +9,9 @@
 #define SHARE_PERCENT 30 /* of the worlds where cards write */
 #define CUT_PERCENT   40 /* of these, where pairs are warmed up */
 #define STRIKE_WAITS  10
+/* Rails of a target. Each trial of a hanging pair takes half a heartbeat bound, and a transfer waits
+ * for 1.25 bounds. */
+#define TRIED_IN_TIME 3
 
 /* ---- which --------------------------------------------------------------------------------- */
 
@@ -295,23 +298,32 @@ static uint32_t planes_of(const struct sim_agent *agent, const char *ret_planes[
     return agent->rail_count;
 }
 
-static bool is_well(const struct sim_way *way)
+/* Between the source's rail and the target's. */
+static bool is_struck(const struct sim_agent *source, uint32_t rail, const struct sim_agent *target,
+                      uint32_t target_rail)
 {
-    return way->fault == SIM_FAULT_COUNT || way->fault == SIM_WAY_SLOW;
+    const struct sim_way *way = &source->world->ways.ways[source->number][target->number - SIM_SOURCES]
+                                                         [rail][target_rail];
+
+    return way->fault != SIM_FAULT_COUNT && way->fault != SIM_WAY_SLOW;
 }
 
-/* One of the pairs that the source begins with was never struck. */
+/* One of the pairs that the source begins with was never struck. Where pairs are warmed up, any way
+ * within a plane will do: a rail tries the others of the target before its transfers give up. */
 static bool has_pair(const struct sim_agent *source, const struct sim_agent *target)
 {
-    const struct sim_ways *ways = &source->world->ways;
     const char *ours[SIM_RAILS], *theirs[SIM_RAILS];
     uint32_t our_count = planes_of(source, ours), their_count = planes_of(target, theirs);
     struct kvr_rail_pair pairs[KVR_RAIL_PAIRS_MAX];
     uint32_t count = kvr_rail_pairs(ours, our_count, theirs, their_count, pairs);
 
     for (uint32_t i = 0; i < count; i++)
-        if (!pairs[i].far && is_well(&ways->ways[source->number][target->number - SIM_SOURCES]
-                                                [pairs[i].ours][pairs[i].theirs]))
+        if (!pairs[i].far && !is_struck(source, pairs[i].ours, target, pairs[i].theirs))
+            return true;
+    for (uint32_t i = 0; sim_warms_up(source->world) && i < our_count * their_count; i++)
+        if (their_count <= TRIED_IN_TIME &&
+            kvr_rail_planes_near(ours[i / their_count], theirs[i % their_count]) &&
+            !is_struck(source, i / their_count, target, i % their_count))
             return true;
     return false;
 }
