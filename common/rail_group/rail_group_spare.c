@@ -1,6 +1,6 @@
 /* Spare pairs: when its pairs with a group of the peer are broken, a rail of ours tries other rails
- * of that group and its plane, one after the other. Which pairs work is known only by trying: a switch
- * may have lost one way, or a card may have been plugged in elsewhere.
+ * of that group and its plane, one after the other. Which pairs work is known only by trying: a
+ * switch may have lost one way, or a card may have been plugged in elsewhere.
  *
  * A spare pair is on trial at first, so a warm-up is risked on it and no user's write. It rests
  * when a pair of the rail that is not a spare works again. Once each rail was tried in vain, the

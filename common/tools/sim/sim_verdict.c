@@ -51,10 +51,11 @@ static bool consumers_done(const struct sim_request *request, const struct sim_p
     return done == publish->consumers;
 }
 
-/* An agent refused it for what it is, and would again. */
+/* An agent refused it for what it is or grew to be, and would again. */
 static bool was_refused(const struct sim_user *user)
 {
-    return user->outcome == KVR_TOO_LARGE || user->outcome == KVR_INVALID;
+    return user->outcome == KVR_TOO_LARGE || user->outcome == KVR_FULL ||
+           user->outcome == KVR_INVALID;
 }
 
 /* crowded: one rank came twice; the outcome of its last fetch counts. */
