@@ -1,6 +1,7 @@
 /* Goal: a pair that has carried no write is not taken for one that works. It is on trial once its
  * endpoint is replaced under users' writes, at either end; else its silence would begin anew each
- * time. Method: a rail group on a scripted fabric that completes a write only when the case demands. */
+ * time. Method: a rail group on a scripted fabric that completes a write only when the case
+ * demands. */
 #include "tests/support/check.h"
 
 #include "tests/support/fake_group.h"

@@ -12,10 +12,10 @@
  * so writes overtake each other, and a completion says nothing about the target. Endpoints that are
  * stopped neither read nor land; writes on their way to one are lost although they may have
  * completed. A rail that is opened with a name is in the network of that name; rails of two
- * networks do not reach each other. A hook may say that a way from one rail to another is lost, slow,
- * or lets bytes through and no answer. Writes may fail, be lost after they completed, or arrive twice,
- * at the rates given. Both entries of a write that arrives twice come in a row: a second entry that
- * comes when the slot names another transfer could not be recognised.
+ * networks do not reach each other. A hook may say that a way from one rail to another is lost,
+ * slow, or lets bytes through and no answer. Writes may fail, be lost after they completed, or
+ * arrive twice, at the rates given. Both entries of a write that arrives twice come in a row: a
+ * second entry that comes when the slot names another transfer could not be recognised.
  *
  * The hooks report every read and every landing before it happens, so that a simulated world can
  * check which memory it touches. One thread; the same seed and the same calls give the same
@@ -50,9 +50,9 @@ typedef enum kvr_sim_fault {
 
 /* A way from one rail to another that is not well. Its owner fills it in. */
 struct kvr_sim_way {
-    bool lost;             /* what is sent gets no answer */
-    bool mute;             /* what is sent lands, and gets no answer */
-    bool hangs;            /* without one the card never gives up: the endpoint's end ends a write */
+    bool lost;  /* what is sent gets no answer */
+    bool mute;  /* what is sent lands, and gets no answer */
+    bool hangs; /* without one the card never gives up: the endpoint's end ends a write */
     uint32_t times_slower; /* in latency and in time for each byte; 0: it is not slow */
     kvr_ns busy_until;     /* of a slow one: its bandwidth is used up to here; the net's */
 };

@@ -4,7 +4,7 @@
 
 #include "fabric/sim/fabric_sim_state.h"
 
-#define TRIES_MAX 40              /* reads without an answer before the card gives up */
+#define TRIES_MAX 40            /* reads without an answer before the card gives up */
 #define HANG_NS   (20 * KVR_MS) /* between two of them, at least, where it never does */
 
 /* ---- the heap ------------------------------------------------------------------------------ */

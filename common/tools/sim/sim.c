@@ -65,7 +65,9 @@ static const struct kvr_command command = {
         "notice is checked. A failing world prints its seed and its history, and ends with 1.\n"
         "In the JSON, mid_transfer counts the seeds in which a fault struck while at least one\n"
         "transfer had some, but not all, of its chunks; lodgers counts regions that were added in\n"
-        "the memory of another (memory_of), which a quarter of the worlds have.",
+        "the memory of another (memory_of), which a quarter of the worlds have. A way leads from "
+        "one\n"
+        "card to one card; injected counts each that a write met.",
     KVR_OPTION_ROWS(options),
     .footer = "Faults:\n" SIM_FAULT_LIST(
         FAULT_HELP) "\n"

@@ -131,8 +131,8 @@ static struct kvr_group_user user_open(struct sim_group *group)
     return land_user(group->land);
 }
 
-/* Where the target copies, it may still read what a dead agent wrote from: there the simulator would
- * need that agent's memory. */
+/* Where the target copies, it may still read what a dead agent wrote from: there the simulator
+ * would need that agent's memory. */
 bool sim_warms_up(const struct sim_world *world)
 {
     return world->seed % 3 == 1 && !world->target_copies && !world->mixed;

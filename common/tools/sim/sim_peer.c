@@ -182,7 +182,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     peer->life++;
     peer->lost_at = now;
     peer->armed_at = KVR_NEVER;
-    agent->world->sessions_lost++;
+    agent->world->sessions_lost += !agent->world->ending; /* else by sim_peers_end */
     agent->machine.peer_lost(agent->machine.self, now, peer->index, status, detail);
 }
 

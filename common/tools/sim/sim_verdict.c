@@ -51,6 +51,13 @@ static bool consumers_done(const struct sim_request *request, const struct sim_p
     return done == publish->consumers;
 }
 
+/* An agent refused it for what it is or grew to be, and would again. */
+static bool was_refused(const struct sim_user *user)
+{
+    return user->outcome == KVR_TOO_LARGE || user->outcome == KVR_FULL ||
+           user->outcome == KVR_INVALID;
+}
+
 /* crowded: one rank came twice; the outcome of its last fetch counts. */
 static void check_publish(struct sim_world *world, const struct sim_publish *publish, bool healthy,
                           bool crowded)
@@ -78,13 +85,21 @@ static bool words_written(const struct sim_request *request)
     return false;
 }
 
+/* Then others of the request wait for it in vain. */
+static bool any_refused(const struct sim_request *request)
+{
+    for (uint32_t i = 0; i < request->fetch_count; i++)
+        if (was_refused(&request->fetches[i].user))
+            return true;
+    return false;
+}
+
 static void check_request(struct sim_world *world, const struct sim_request *request, bool healthy)
 {
     int number = (int)request->number;
     bool crowded = false;
 
-    healthy = healthy && !words_written(request);
-
+    healthy = healthy && !words_written(request) && !any_refused(request);
     for (uint32_t i = 0; i < request->fetch_count; i++) {
         const struct sim_user *user = &request->fetches[i].user;
         bool twice = request->fetches[i].twice;

@@ -9,6 +9,9 @@
 #define SHARE_PERCENT 30 /* of the worlds where cards write */
 #define CUT_PERCENT   40 /* of these, where pairs are warmed up */
 #define STRIKE_WAITS  10
+/* Rails of a target. Each trial of a hanging pair takes half a heartbeat bound, and a transfer
+ * waits for 1.25 bounds. */
+#define TRIED_IN_TIME 3
 
 /* ---- which --------------------------------------------------------------------------------- */
 
@@ -39,9 +42,8 @@ static void way_choose(struct kvr_rng *rng, uint64_t faults, struct sim_way *way
 {
     uint32_t skip = (uint32_t)kvr_rng_below(rng, SIM_WAY_MUTE - SIM_WAY_LOST + 1);
 
-    *way = (struct sim_way){.late = kvr_rng_percent(rng, 50),
-                            .away_ns = turn_choose(rng),
-                            .well_ns = turn_choose(rng)};
+    *way = (struct sim_way){
+        .late = kvr_rng_percent(rng, 50), .away_ns = turn_choose(rng), .well_ns = turn_choose(rng)};
     way->way.hangs = kvr_rng_percent(rng, 50);
     for (uint32_t i = 0; i <= SIM_WAY_MUTE - SIM_WAY_LOST; i++) {
         way->fault =
@@ -128,8 +130,8 @@ static void strike_run(struct sim_world *world, const struct sim_event *event)
 void sim_ways_schedule(struct sim_world *world)
 {
     if (world->ways.any)
-        sim_at(world, world->now + kvr_rng_below(&world->ways.rng, 20 * KVR_MS), strike_run, NULL, 0,
-               STRIKE_WAITS);
+        sim_at(world, world->now + kvr_rng_below(&world->ways.rng, 20 * KVR_MS), strike_run, NULL,
+               0, STRIKE_WAITS);
 }
 
 /* ---- writes -------------------------------------------------------------------------------- */
@@ -212,7 +214,8 @@ void sim_ways_heard(struct sim_agent *agent, const struct kvr_event *event)
     transfer = transfer_of(agent, event->transfer);
     if (transfer != NULL)
         asked = kvr_pool_get(&agent->inbound->fetches, transfer->fetch);
-    if (asked == NULL || sim_user_find(agent, asked->engine, asked->handle, &publish, &fetch) == NULL)
+    if (asked == NULL ||
+        sim_user_find(agent, asked->engine, asked->handle, &publish, &fetch) == NULL)
         return;
     fetch->granted++;
     fetch->granted_at = agent->world->now;
@@ -238,19 +241,19 @@ static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_
 {
     const struct sim_way *way =
         &source->world->ways.ways[source->number][target->number - SIM_SOURCES][0][0];
-    uint32_t pairs = source->rail_count > target->rail_count ? source->rail_count
-                                                             : target->rail_count;
+    uint32_t pairs =
+        source->rail_count > target->rail_count ? source->rail_count : target->rail_count;
 
     for (uint32_t i = 0; source->alive && i < source->rail_count; i++)
-        if (kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i).window_writes <
-            SIM_RAILS)
+        if (kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i)
+                .window_writes < SIM_RAILS)
             return pairs;
     return way->late || !source->alive ? pairs : 1;
 }
 
-/* Hanging writes of transfers before it may hold the rails' windows for a heartbeat bound. The first
- * in which its own writes hang is in the grace. Then no pair is usable for 1.25 bounds. Each further
- * group of either side is asked for once, and writes hang there, too. */
+/* Hanging writes of transfers before it may hold the rails' windows for a heartbeat bound. The
+ * first in which its own writes hang is in the grace. Then no pair is usable for 1.25 bounds. Each
+ * further group of either side is asked for once, and writes hang there, too. */
 static kvr_ns give_up_ns(const struct sim_fetch *fetch)
 {
     uint32_t ours = 1, turns = 1, asks;
@@ -277,13 +280,12 @@ kvr_ns sim_ways_due(const struct sim_fetch *fetch)
 /* Nothing else than ways hinders a rail or a session. */
 static bool is_calm(const struct sim_world *world)
 {
-    static const uint64_t rough =
-        SIM_FAULT_BIT(SIM_AGENT_DEATH) | SIM_FAULT_BIT(SIM_AGENT_STOPPED) |
-        SIM_FAULT_BIT(SIM_NO_MEMORY) | SIM_FAULT_BIT(SIM_RAIL_LOST) |
-        SIM_FAULT_BIT(SIM_GROUP_LOST) | SIM_FAULT_BIT(SIM_RAIL_SILENCE) |
-        SIM_FAULT_BIT(SIM_RAIL_SLOW) | SIM_FAULT_BIT(SIM_WRITE_FAILED) |
-        SIM_FAULT_BIT(SIM_WRITE_LOST) | SIM_FAULT_BIT(SIM_WRITE_LATE) |
-        SIM_FAULT_BIT(SIM_STRANGER);
+    static const uint64_t rough = SIM_FAULT_BIT(SIM_AGENT_DEATH) |
+                                  SIM_FAULT_BIT(SIM_AGENT_STOPPED) | SIM_FAULT_BIT(SIM_NO_MEMORY) |
+                                  SIM_FAULT_BIT(SIM_RAIL_LOST) | SIM_FAULT_BIT(SIM_GROUP_LOST) |
+                                  SIM_FAULT_BIT(SIM_RAIL_SILENCE) | SIM_FAULT_BIT(SIM_RAIL_SLOW) |
+                                  SIM_FAULT_BIT(SIM_WRITE_FAILED) | SIM_FAULT_BIT(SIM_WRITE_LOST) |
+                                  SIM_FAULT_BIT(SIM_WRITE_LATE) | SIM_FAULT_BIT(SIM_STRANGER);
 
     return (world->faults & rough) == 0 && world->sessions_lost == 0;
 }
@@ -295,23 +297,32 @@ static uint32_t planes_of(const struct sim_agent *agent, const char *ret_planes[
     return agent->rail_count;
 }
 
-static bool is_well(const struct sim_way *way)
+/* Between the source's rail and the target's. */
+static bool is_struck(const struct sim_agent *source, uint32_t rail, const struct sim_agent *target,
+                      uint32_t target_rail)
 {
-    return way->fault == SIM_FAULT_COUNT || way->fault == SIM_WAY_SLOW;
+    const struct sim_way *way =
+        &source->world->ways.ways[source->number][target->number - SIM_SOURCES][rail][target_rail];
+
+    return way->fault != SIM_FAULT_COUNT && way->fault != SIM_WAY_SLOW;
 }
 
-/* One of the pairs that the source begins with was never struck. */
+/* One of the pairs that the source begins with was never struck. Where pairs are warmed up, any way
+ * within a plane will do: a rail tries the others of the target before its transfers give up. */
 static bool has_pair(const struct sim_agent *source, const struct sim_agent *target)
 {
-    const struct sim_ways *ways = &source->world->ways;
     const char *ours[SIM_RAILS], *theirs[SIM_RAILS];
     uint32_t our_count = planes_of(source, ours), their_count = planes_of(target, theirs);
     struct kvr_rail_pair pairs[KVR_RAIL_PAIRS_MAX];
     uint32_t count = kvr_rail_pairs(ours, our_count, theirs, their_count, pairs);
 
     for (uint32_t i = 0; i < count; i++)
-        if (!pairs[i].far && is_well(&ways->ways[source->number][target->number - SIM_SOURCES]
-                                                [pairs[i].ours][pairs[i].theirs]))
+        if (!pairs[i].far && !is_struck(source, pairs[i].ours, target, pairs[i].theirs))
+            return true;
+    for (uint32_t i = 0; sim_warms_up(source->world) && i < our_count * their_count; i++)
+        if (their_count <= TRIED_IN_TIME &&
+            kvr_rail_planes_near(ours[i / their_count], theirs[i % their_count]) &&
+            !is_struck(source, i / their_count, target, i % their_count))
             return true;
     return false;
 }

@@ -1,9 +1,9 @@
 /* Worlds in which single ways, each from one card of a source to one card of a target, are not
  * well.
  *
- * A way may be lost for good, lost now and then, many times slower than the others, or mute: writes
- * land there and are never answered. All ways from one agent to another may be lost: these
- * agents are cut off. Ways outlive their agents. */
+ * A way may be lost for good, lost now and then, many times slower than the others, or mute:
+ * bytes that are sent there land, and no answer comes back. All ways from one agent to another may
+ * be lost: these agents are cut off. Ways outlive their agents. */
 #ifndef KVR_TOOLS_SIM_WAYS_H
 #define KVR_TOOLS_SIM_WAYS_H
 
@@ -39,7 +39,7 @@ void sim_ways_schedule(struct sim_world *world);
 /* A hook of the net. */
 struct kvr_sim_way *sim_ways_find(void *self, void *host, const struct kvr_rail *rail,
                                   void *target_host, const struct kvr_rail *target_rail);
-/* An agent reports the end of a transfer. */
+/* An agent reports this of a transfer. */
 void sim_ways_heard(struct sim_agent *agent, const struct kvr_event *event);
 /* No way leads to it from one of its sources, and every source may write. */
 bool sim_ways_cut(const struct sim_fetch *fetch);
