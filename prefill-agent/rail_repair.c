@@ -5,7 +5,9 @@
 #include "prefill-agent/sending.h"
 #include "prefill-agent/source_transfer.h"
 
-#define RENEW_DOUBLINGS 5 /* up to 32 heartbeat bounds between two trials of an address */
+#define RENEW_DOUBLINGS  5 /* up to 32 heartbeat bounds between two trials of an address */
+/* And up to 4 where writes have come through to it: that pair is likely to come back. */
+#define REPAIR_DOUBLINGS 2
 
 /* ---- fresh endpoints ------------------------------------------------------------------------- */
 
@@ -134,7 +136,8 @@ void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_b
      * costs pairs that work their writes, that too is tried less and less often. */
     if (state->repair_at[pair->rail] == KVR_NEVER)
         state->repair_at[pair->rail] =
-            outbound->now + (outbound->options.silence_ns << (broken->shared ? doublings : 0));
+            outbound->now + (outbound->options.silence_ns
+                             << (broken->shared ? kvr_min_u32(doublings, REPAIR_DOUBLINGS) : 0));
 }
 
 /* Whether the group writes to another peer: that peer would lose what is on its way. */
