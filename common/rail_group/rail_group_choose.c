@@ -139,7 +139,7 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
         waits = must_wait(group, link);
         if (owes && waits)
             return KVR_AGAIN;
-        if (waits || !group_link_may_connect(group, link))
+        if (waits || (link->connection == LINK_UNCONNECTED && !group_link_may_connect(group, link)))
             continue;
         through = owes ? 0 : through_in(group, link, bytes);
         if (!room(link, &room_writes, &room_bytes)) {

@@ -70,7 +70,7 @@ bool group_link_may_connect(struct kvr_group *group, const struct group_link *li
 {
     kvr_ns until = group->peers[link->peer].connects_until;
 
-    if (link->connection != LINK_UNCONNECTED || !is_full(link->rail) || group->now >= until)
+    if (!is_full(link->rail) || group->now >= until)
         return true;
     if (until < group->timers.retry_at)
         group->timers.retry_at = until;

@@ -90,6 +90,12 @@ static inline bool group_link_in_vain(const struct group_link *link)
     return link->warmth == LINK_COLD && link->writes > (link->warming != 0);
 }
 
+/* Within a plane, as far as is known. */
+static inline bool group_link_works_near(const struct group_link *link)
+{
+    return !link->far && link->state == LINK_USABLE && !link->doubted;
+}
+
 /* It may arrive there, and every piece has a local registration on our rail and a key on the
  * peer's. */
 static inline bool group_link_reaches(const struct group_link *link,

@@ -192,13 +192,20 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     kvr_group_tell(group, &answer);
 }
 
+static void link_doubt(struct group_link *link, kvr_status why)
+{
+    if (!link->doubted)
+        link->why = why;
+    link->doubted = true;
+}
+
 /* It follows a link of the same pair. */
 static void link_doubt_as(struct group_link *link, const struct group_link *before)
 {
     if (!before->doubted && !group_link_in_vain(before))
         return;
-    if (!link->doubted && link->state == LINK_USABLE)
-        link->why = before->doubted ? before->why : KVR_EPOCH_ENDED;
+    if (link->state == LINK_USABLE)
+        link_doubt(link, before->doubted ? before->why : KVR_EPOCH_ENDED);
     link->doubted = true;
 }
 
@@ -285,10 +292,8 @@ void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
 
         if (link == NULL || link->pair.rail != rail)
             continue;
-        if (!link->doubted && group_link_in_vain(link)) {
-            link->doubted = true;
-            link->why = KVR_EPOCH_ENDED;
-        }
+        if (group_link_in_vain(link))
+            link_doubt(link, KVR_EPOCH_ENDED);
         link->inserted = false;
         group_link_disconnected(link);
     }

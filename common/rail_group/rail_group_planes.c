@@ -142,20 +142,13 @@ void group_links_make(struct kvr_group *group, uint32_t index, bool same_host)
 
 /* ---- use ------------------------------------------------------------------------------------- */
 
-static bool works_near(const struct group_link *link)
-{
-    return !link->far && link->state == LINK_USABLE && !link->doubted;
-}
-
-bool group_link_may(const struct group_peer *peer, const struct group_link *link,
-                    const struct kvr_group_post *post)
+bool group_link_may_instead(const struct group_peer *peer, const struct group_link *link,
+                            const struct kvr_group_post *post)
 {
     if (link->spare)
         return !group_spare_rests(peer, link);
-    if (!link->far)
-        return true;
     for (uint32_t i = 0; i < peer->link_count; i++)
-        if (works_near(peer->links[i]) && group_link_reaches(peer->links[i], post))
+        if (group_link_works_near(peer->links[i]) && group_link_reaches(peer->links[i], post))
             return false;
     return true;
 }
@@ -167,7 +160,7 @@ bool group_link_may_warm(const struct kvr_group *group, const struct group_link 
     if (link->spare)
         return !group_spare_rests(peer, link);
     for (uint32_t i = 0; link->far && i < peer->link_count; i++)
-        if (works_near(peer->links[i]) && peer->links[i]->there == link->there)
+        if (group_link_works_near(peer->links[i]) && peer->links[i]->there == link->there)
             return false;
     return true;
 }

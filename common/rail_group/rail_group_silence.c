@@ -23,11 +23,9 @@ static bool hangs_alone(const struct group_link *link)
  * unreachable: its fetches wait. */
 static kvr_ns silence_of(const struct kvr_group *group, const struct group_link *link)
 {
-    kvr_ns soon = kvr_group_soon(group->timers.silence_ns);
-
     if (link->state != LINK_RETIRED)
         return link->warmth == LINK_COLD && group->peers[link->peer].warmth != PEER_WARM
-                   ? soon
+                   ? kvr_group_soon(group->timers.silence_ns)
                    : group->timers.silence_ns;
     return hangs_alone(link) ? HANGS_ALONE * group->timers.silence_ns
                              : group->timers.silence_ns / 2;

@@ -8,11 +8,6 @@
  * plugged in elsewhere at any time. */
 #include "rail_group/rail_group_state.h"
 
-static bool works(const struct group_link *link)
-{
-    return link->state == LINK_USABLE && !link->doubted && !link->far;
-}
-
 /* Of the same rail and the same group of the peer. */
 static bool is_beside(const struct group_link *link, const struct group_link *other)
 {
@@ -22,7 +17,8 @@ static bool is_beside(const struct group_link *link, const struct group_link *ot
 bool group_spare_rests(const struct group_peer *peer, const struct group_link *spare)
 {
     for (uint32_t i = 0; i < peer->link_count; i++)
-        if (!peer->links[i]->spare && is_beside(peer->links[i], spare) && works(peer->links[i]))
+        if (!peer->links[i]->spare && is_beside(peer->links[i], spare) &&
+            group_link_works_near(peer->links[i]))
             return true;
     return false;
 }
@@ -143,10 +139,11 @@ void group_spares_make(struct kvr_group *group)
 
         for (uint32_t i = 0; peer->spares_due && peer->known && i < count; i++) {
             const struct group_link *link = peer->links[i];
-            struct group_link **spare = spare_of(peer, link);
+            struct group_link **spare;
 
             if (link->state != LINK_BROKEN || link->far || group_spare_rests(peer, link))
                 continue;
+            spare = spare_of(peer, link);
             if (spare != NULL)
                 spare_next(group, peer, spare);
             else

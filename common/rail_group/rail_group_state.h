@@ -179,7 +179,7 @@ void group_links_reinsert(struct kvr_group *group, uint32_t rail);
 /* rail_group_connections.c */
 /* Before the first write of a link that is not connected. */
 void group_link_connect(struct kvr_group *group, struct group_link *link);
-/* False, until a later time: another pair of its peer connects. */
+/* Of a link that is not connected. False, until a later time: another pair of its peer connects. */
 bool group_link_may_connect(struct kvr_group *group, const struct group_link *link);
 void group_link_close(struct kvr_group *group, struct group_link *link); /* it has no writes */
 void group_link_disconnected(struct group_link *link);                   /* its endpoint is gone */
@@ -249,9 +249,14 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
 /* rail_group_planes.c */
 /* Links to the peer's rails that only agents of its host write to, or to the others. */
 void group_links_make(struct kvr_group *group, uint32_t index, bool same_host);
-/* False: the link joins two planes, and a near one that works reaches what the post names. */
-bool group_link_may(const struct group_peer *peer, const struct group_link *link,
-                    const struct kvr_group_post *post);
+/* Of a link that is far or spare. False: one that it stands in for works. */
+bool group_link_may_instead(const struct group_peer *peer, const struct group_link *link,
+                            const struct kvr_group_post *post);
+static inline bool group_link_may(const struct group_peer *peer, const struct group_link *link,
+                                  const struct kvr_group_post *post)
+{
+    return (!link->far && !link->spare) || group_link_may_instead(peer, link, post);
+}
 /* The same for a warm-up, which is for every rail of a group of the peer. */
 bool group_link_may_warm(const struct kvr_group *group, const struct group_link *link);
 

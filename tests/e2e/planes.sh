@@ -8,8 +8,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
 need kvrail prefill-agent decode-agent
-PATH=$PATH:/usr/sbin:/sbin
-command -v nft >/dev/null || { echo "there is no nft" >&2; exit 77; }
+need_filter
 heartbeat=1s # the agents must not lose each other where they wait for a core
 lay_cables 4
 cap_cables 400mbit

@@ -6,7 +6,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
 need kvrail prefill-agent decode-agent
-command -v nft >/dev/null || { echo "there is no nft" >&2; exit 77; }
+need_filter
 lay_cables 2
 heartbeat=1s
 

@@ -53,6 +53,12 @@ lay_cables() {
     done
 }
 
+# need_filter: skips the test where there is no nft.
+need_filter() {
+    PATH=$PATH:/usr/sbin:/sbin
+    command -v nft >/dev/null || { echo "there is no nft" >&2; exit 77; }
+}
+
 # cap_cables RATE: of each rail, in either direction; needs tc.
 cap_cables() {
     command -v tc >/dev/null || exit 77

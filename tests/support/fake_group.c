@@ -317,6 +317,19 @@ void fixture_open_as(struct group_fixture *fixture, const struct kvr_group_optio
     fake.log[0] = '\0';
 }
 
+void fixture_open_in(struct group_fixture *fixture, const char *planes,
+                     const struct kvr_group_options *given)
+{
+    struct kvr_group_options options = *given;
+
+    for (unsigned i = 0; i < FAKE_RAILS; i++)
+        snprintf(fake_networks[i], KVR_PLANE_BYTES, "%.1s", i < strlen(planes) ? planes + i : "");
+    options.rail_count = (uint32_t)strlen(planes);
+    options.ring_entries = 64;
+    fixture_open_as(fixture, &options);
+    memset(fake_networks, 0, sizeof(fake_networks));
+}
+
 bool event(struct group_fixture *fixture, struct kvr_group_message *message)
 {
     memset(message, 0, sizeof(*message));

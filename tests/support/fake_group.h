@@ -92,6 +92,9 @@ void fake_push(struct kvr_endpoint *endpoint, struct kvr_completion completion);
 void fixture_open(struct group_fixture *fixture, uint32_t rail_count, uint32_t window,
                   uint32_t ring_entries);
 void fixture_open_as(struct group_fixture *fixture, const struct kvr_group_options *options);
+/* Each letter is the plane of a rail. */
+void fixture_open_in(struct group_fixture *fixture, const char *planes,
+                     const struct kvr_group_options *options);
 bool event(struct group_fixture *fixture, struct kvr_group_message *message);
 /* One of the group's own kinds about a peer, or about a rail of ours, with what it hands over. */
 void command(struct group_fixture *fixture, uint32_t kind, uint32_t index, void *pointer);

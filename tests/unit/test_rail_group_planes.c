@@ -21,19 +21,6 @@ static void address_set(struct kvr_rail_address *ret_address, uint32_t rail, uin
     snprintf(ret_address->plane, sizeof(ret_address->plane), "%s", plane);
 }
 
-/* Each letter is the plane of a rail. */
-static void open_in(const char *planes, const struct kvr_group_options *given)
-{
-    struct kvr_group_options options = *given;
-
-    for (unsigned i = 0; i < FAKE_RAILS; i++)
-        snprintf(fake_networks[i], KVR_PLANE_BYTES, "%.1s", i < strlen(planes) ? planes + i : "");
-    options.rail_count = (uint32_t)strlen(planes);
-    options.ring_entries = 64;
-    fixture_open_as(&fixture, &options);
-    memset(fake_networks, 0, sizeof(fake_networks));
-}
-
 static kvr_status peer_in(const char *planes)
 {
     struct kvr_peer_rails *rails = &fixture.peer_rails[0];
@@ -82,10 +69,10 @@ static void group_tells_its_planes(void **state)
     static const char planes[FAKE_RAILS][KVR_PLANE_BYTES] = {"red", "green", "blue"};
 
     (void)state;
-    open_in("abc", &(struct kvr_group_options){0});
+    fixture_open_in(&fixture, "abc", &(struct kvr_group_options){0});
     assert_string_equal(kvr_group_address(fixture.group, 1).plane, "b");
     kvr_group_close(fixture.group);
-    open_in("abc", &(struct kvr_group_options){.planes = planes});
+    fixture_open_in(&fixture, "abc", &(struct kvr_group_options){.planes = planes});
     assert_string_equal(kvr_group_address(fixture.group, 1).plane, "green");
     command(&fixture, KVR_GROUP_RECYCLE, 1, NULL);
     assert_string_equal(kvr_group_address(fixture.group, 1).plane, "green");
@@ -95,7 +82,7 @@ static void group_tells_its_planes(void **state)
 static void group_writes_within_planes(void **state)
 {
     (void)state;
-    open_in("abc", &(struct kvr_group_options){0});
+    fixture_open_in(&fixture, "abc", &(struct kvr_group_options){0});
     assert_int_equal(peer_in("cab"), KVR_OK);
     assert_string_equal(pairs_used(), "0-1 1-2 2-0");
     kvr_group_close(fixture.group);
@@ -109,7 +96,7 @@ static void group_writes_into_another_plane_as_needed(void **state)
     struct kvr_pair pair;
 
     (void)state;
-    open_in("ba", &(struct kvr_group_options){0});
+    fixture_open_in(&fixture, "ba", &(struct kvr_group_options){0});
     assert_int_equal(peer_in("a"), KVR_OK);
     assert_string_equal(pairs_used(), "1-0");
     pair_fails(1);
@@ -136,7 +123,7 @@ static void group_reaches_what_is_named(void **state)
     struct kvr_pair pair;
 
     (void)state;
-    open_in("ab", &(struct kvr_group_options){0});
+    fixture_open_in(&fixture, "ab", &(struct kvr_group_options){0});
     assert_int_equal(peer_in("ac"), KVR_OK);
     piece.local = &fixture.local;
     piece.remote = &fixture.remote;
@@ -154,11 +141,13 @@ static void group_reaches_what_is_named(void **state)
 static void group_never_leaves_its_planes(void **state)
 {
     (void)state;
-    open_in("ab", &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_NEVER});
+    fixture_open_in(&fixture, "ab",
+                    &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_NEVER});
     assert_int_equal(peer_in("bc"), KVR_OK);
     assert_string_equal(pairs_used(), "1-0");
     kvr_group_close(fixture.group);
-    open_in("ab", &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_NEVER});
+    fixture_open_in(&fixture, "ab",
+                    &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_NEVER});
     assert_int_equal(peer_in("cd"), KVR_NO_RAIL);
     assert_non_null(strstr(fixture.peer_rails[0].unreachable, "plane 'd'"));
     kvr_group_close(fixture.group);
@@ -167,7 +156,8 @@ static void group_never_leaves_its_planes(void **state)
 static void group_always_leaves_its_planes(void **state)
 {
     (void)state;
-    open_in("ab", &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_ALWAYS});
+    fixture_open_in(&fixture, "ab",
+                    &(struct kvr_group_options){.other_planes = KVR_OTHER_PLANES_ALWAYS});
     assert_int_equal(peer_in("bc"), KVR_OK);
     assert_string_equal(pairs_used(), "0-1 1-0");
     kvr_group_close(fixture.group);
@@ -180,7 +170,8 @@ static void group_warms_up_what_it_uses(void **state)
     struct kvr_pair pair;
 
     (void)state;
-    open_in("ba", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    fixture_open_in(&fixture, "ba",
+                    &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
     assert_int_equal(peer_in("a"), KVR_OK);
     assert_int_equal(fixture.rails[0].newest->write_count, 0);
     assert_int_equal(fixture.rails[1].newest->write_count, 1);
@@ -204,7 +195,8 @@ static void group_warms_up_across_planes(void **state)
     struct kvr_group_message message;
 
     (void)state;
-    open_in("ab", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    fixture_open_in(&fixture, "ab",
+                    &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
     assert_int_equal(peer_in("cd"), KVR_OK);
     finish_all(fixture.rails[0].newest);
     finish_all(fixture.rails[1].newest);
@@ -232,7 +224,8 @@ static void group_tries_other_rails_of_the_plane(void **state)
     struct kvr_pair pair;
 
     (void)state;
-    open_in("aa", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    fixture_open_in(&fixture, "aa",
+                    &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
     assert_int_equal(peer_in("aa"), KVR_OK);
     fixture_settle(&fixture, 1);
     warm_ups_end(1, KVR_OK, 2);
@@ -262,7 +255,8 @@ static void group_tries_each_rail_once(void **state)
     unsigned broken = 0;
 
     (void)state;
-    open_in("a", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    fixture_open_in(&fixture, "a",
+                    &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
     assert_int_equal(peer_in("aaa"), KVR_OK);
     for (kvr_ns now = 1; now < 40; now++) {
         struct kvr_group_message message;
@@ -308,7 +302,8 @@ static void group_tries_one_rail_after_the_other(void **state)
     kvr_ns now = 1;
 
     (void)state;
-    open_in("aaa", &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
+    fixture_open_in(&fixture, "aaa",
+                    &(struct kvr_group_options){.warm_up = true, .silence_ns = 3 * KVR_S});
     assert_int_equal(peer_in("aaaaa"), KVR_OK);
     assert_string_equal(trials_fail(&now), "2 3 4 0 1");
     fixture_tell(&fixture, now, &renewal);

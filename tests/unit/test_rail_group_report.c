@@ -9,18 +9,6 @@
 
 static struct group_fixture fixture;
 
-static void open_in(const char *planes, const struct kvr_group_options *given)
-{
-    struct kvr_group_options options = *given;
-
-    for (unsigned i = 0; i < FAKE_RAILS; i++)
-        snprintf(fake_networks[i], KVR_PLANE_BYTES, "%.1s", i < strlen(planes) ? planes + i : "");
-    options.rail_count = (uint32_t)strlen(planes);
-    options.ring_entries = 64;
-    fixture_open_as(&fixture, &options);
-    memset(fake_networks, 0, sizeof(fake_networks));
-}
-
 /* With so many rails; each letter is the plane of one, and those behind are of unknown planes. */
 static void peer_in(const char *planes, uint32_t rail_count)
 {
@@ -110,7 +98,7 @@ static void write_over_all(kvr_status status)
 static void group_says_what_gets_through(void **state)
 {
     (void)state;
-    open_in("aa", &(struct kvr_group_options){0});
+    fixture_open_in(&fixture, "aa", &(struct kvr_group_options){0});
     assert_string_equal(pairs(), "");
     peer_in("aa", 2);
     assert_string_equal(pairs(), "0-0 up 0, 1-1 up 0");
@@ -124,7 +112,7 @@ static void group_says_what_fails_and_why(void **state)
     struct kvr_pair pair;
 
     (void)state;
-    open_in("a", &(struct kvr_group_options){0});
+    fixture_open_in(&fixture, "a", &(struct kvr_group_options){0});
     peer_in("a", 1);
     assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     finish_all(fixture.rails[0].newest);
@@ -150,7 +138,7 @@ static void group_says_what_it_holds_back(void **state)
     struct kvr_pair pair;
 
     (void)state;
-    open_in("ba", &(struct kvr_group_options){.silence_ns = KVR_S});
+    fixture_open_in(&fixture, "ba", &(struct kvr_group_options){.silence_ns = KVR_S});
     peer_in("a", 1);
     assert_string_equal(pairs(), "0-0 spare 0, 1-0 up 0");
     assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
@@ -165,7 +153,7 @@ static void group_answers_in_parts(void **state)
     uint32_t first = 0, count = 0, parts = 0;
 
     (void)state;
-    open_in("aaa", &(struct kvr_group_options){0});
+    fixture_open_in(&fixture, "aaa", &(struct kvr_group_options){0});
     peer_in("", KVR_RAILS_MAX); /* a pair for each of its rails */
     do {
         uint32_t before = count;
