@@ -31,10 +31,9 @@ static void news_say(const struct kvr_agent *agent, uint32_t peer,
     const char *name = agent->pairs.peers[peer].name;
 
     if (item->lost)
-        kvr_log_warning(
-            "rail %u (%s) reaches peer %u (\"%s\") no more: %s; `kvrail topo --peer %s` "
-            "shows which rails do",
-            item->rail, card, peer, name, item->detail, name);
+        kvr_log_warning("rail %u (%s) does not reach peer %u (\"%s\"): %s; `kvrail topo --peer %s` "
+                        "shows which rails do",
+                        item->rail, card, peer, name, item->detail, name);
     else
         kvr_log_info("rail %u (%s) reaches peer %u (\"%s\") again", item->rail, card, peer, name);
 }

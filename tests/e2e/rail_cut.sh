@@ -46,5 +46,5 @@ cut_twice() {
 }
 until_met 3 cut_twice || fail "nothing was posted a second time: the cuts met no transfer"
 [ $said = yes ] || fail "the source did not say that a pair of rails is cut: $(cat "$work/pairs")"
-file_has "$work/prefill.log" 'reaches peer 0 ("decode-0") no more' || fail "the log does not name the rail that was cut"
+file_has "$work/prefill.log" 'does not reach peer 0 ("decode-0")' || fail "the log does not name the rail that was cut"
 wait_for 20 file_has "$work/prefill.log" 'reaches peer 0 ("decode-0") again' || fail "nor that it is back"
