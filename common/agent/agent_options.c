@@ -84,8 +84,8 @@ static const struct kvr_option rows[] = {
     ROW("rails", "other-planes", CHOICE, other_planes, .choices = "as-needed|never|always",
         .fallback = "as-needed",
         .help = "Of a prefill-agent: whether a card may write to a card of another plane. "
-                "as-needed: while no pair within a plane works; always: as if planes were "
-                "connected."),
+                "as-needed: while no pair within a plane works; never: it may not; always: as if "
+                "planes were connected."),
     ROW("rails", "rail-ports", STRING, rail_ports, .value = "FIRST-LAST",
         .help = "Ports that the rails listen on, for a firewall between the hosts. Each rail needs "
                 "two: its endpoint's, and a second one while a successor replaces it. Agents of "
