@@ -17,6 +17,7 @@
 
 #define BATCH_BYTES  (2u << 20)
 #define BATCH_NS     (2 * KVR_MS) /* of a slow rail: posted writes cannot move to another rail */
+#define QUEUE_NS     (250 * KVR_MS) /* a longer queue waits for a pair that became slow */
 #define WRITES_SHARE 3            /* a link may hold this many times the free writes */
 #define PATIENCE_NS  (5 * KVR_MS) /* a pair with a shorter queue is taken at once */
 /* After AGAIN a link waits for a completion of its rail. A pair with a dead peer answers AGAIN for
@@ -50,7 +51,8 @@ static bool room(const struct group_link *link, uint32_t *ret_writes, uint64_t *
     uint64_t bytes = rail->bytes_max - rail->bytes;
 
     if (rail->writes >= rail->writes_max || rail->bytes >= rail->bytes_max ||
-        link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0))
+        link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0) ||
+        (link->writes > 1 && link->bytes >= pace_bytes(&link->pace, QUEUE_NS)))
         return false;
     *ret_writes = (uint32_t)((writes - link->writes + WRITES_SHARE) / (WRITES_SHARE + 1));
     if (link->doubted)

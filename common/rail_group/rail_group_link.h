@@ -38,6 +38,22 @@ enum link_connection {
 
 KVR_STATE_MACHINE(group_link);
 
+/* What the link owes: the writes that were on their way at one time (rail_group_slow.c). */
+struct group_look {
+    uint64_t mark;    /* `posted` at that time: so many are to settle */
+    uint64_t carried; /* bytes that had come through */
+    kvr_ns since;     /* 0: not looked at yet */
+    kvr_ns promised;  /* by the pace: how long the queue takes */
+};
+
+/* Of a link that delivered far less than its siblings. */
+struct group_slow {
+    bool is;         /* until a warm-up is as fast as elsewhere */
+    kvr_ns since;    /* the last time when it was found slow */
+    kvr_ns trial_at; /* not warmed up before, as long as a sibling works */
+    kvr_ns rest_ns;  /* from `since` until then */
+};
+
 struct group_link {
     uint64_t id;             /* of its slot in the pool */
     struct group_rail *rail; /* ours, of the pair */
@@ -63,13 +79,18 @@ struct group_link {
     uint64_t bytes;
     uint64_t carried; /* bytes that came through, from whichever address of the pair */
     struct group_pace pace;
+    uint64_t posted;   /* writes, ever: those in flight too */
+    kvr_ns through_at; /* the last time that one came through */
+    struct group_look look;
+    struct group_slow slow;
     kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
     uint32_t again_count;   /* in a row */
     uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
                                again when it has grown */
     kvr_ns again_until;
     uint64_t warming;              /* the warm-up write that is in flight; 0: none */
-    struct kvr_remote_key scratch; /* of the peer's rail: where that goes */
+    struct kvr_remote_key scratch; /* of the peer's rail: where that goes, */
+    uint32_t scratch_bytes;        /* so many bytes */
 };
 
 /* A peer's groups and ours: see group_peer_add. */

@@ -135,6 +135,8 @@ void group_link_make(struct kvr_group *group, struct group_link **place,
     link->tries = like->tries;
     link->there = like->there;
     link->carried = like->carried;
+    link->slow = like->slow;
+    link->pace.unit_ns = like->pace.unit_ns;
     link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
     *place = link;
     link_insert(group, link);

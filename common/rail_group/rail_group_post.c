@@ -34,11 +34,12 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
 /* From here on its silence counts. */
 static void progress(struct kvr_group *group, struct group_link *link)
 {
-    kvr_ns silent_at = group->now + group->timers.silence_ns;
+    kvr_ns look_at = group->now + group_look_ns(group);
 
     link->progress_at = group->now;
-    if (group->timers.silence_ns > 0 && silent_at < group->timers.silence_at)
-        group->timers.silence_at = silent_at;
+    link->look.since = 0;
+    if (group->timers.silence_ns > 0 && look_at < group->timers.silence_at)
+        group->timers.silence_at = look_at;
 }
 
 /* `writes` with `bytes` in all. */
@@ -54,6 +55,7 @@ static inline void taken(struct kvr_group *group, struct group_link *link, uint3
     if (rail->writes == 0)
         pace_begin(&rail->pace, group->now);
     link->writes += writes;
+    link->posted += writes;
     link->again_count = 0;
     link->bytes += bytes;
     rail->writes += writes;

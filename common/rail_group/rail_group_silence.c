@@ -108,7 +108,9 @@ void group_links_silent(struct kvr_group *group)
             tell_stuck(group, link);
         else if (group->now >= end)
             group_link_break(group, link, KVR_TIMED_OUT);
-        else if (end < group->timers.silence_at)
+        else if (!retired)
+            end = kvr_min_u64(end, group_link_look(group, link));
+        if (group->now < end && end < group->timers.silence_at)
             group->timers.silence_at = end;
     }
     for (uint32_t i = group->rail_first; i < group->rail_end; i++)
