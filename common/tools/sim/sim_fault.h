@@ -43,7 +43,8 @@
       "a target engine fetches for another tenant than its request's")                             \
     X(SIM_WAY_LOST, "way_lost", false, "a card never reaches a card, from some moment on")         \
     X(SIM_WAY_FLAPS, "way_flaps", false, "a card reaches a card now and then")                     \
-    X(SIM_WAY_SLOW, "way_slow", true, "from a card to a card bytes are 20 to 100 times slower")    \
+    X(SIM_WAY_SLOW, "way_slow", true, "from a card to a card bytes are 20 to 1,000 times slower")  \
+    X(SIM_WAY_LOSSY, "way_lossy", false, "from a card to a card one write in 2 to 50 is lost")     \
     X(SIM_WAY_MUTE, "way_mute", false, "bytes from a card to a card land, and are not answered")
 
 typedef enum sim_fault {

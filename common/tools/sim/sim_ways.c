@@ -6,7 +6,7 @@
 #include "rail_group/rail_pairs.h"
 #include "tools/sim/sim_world.h"
 
-#define SHARE_PERCENT 30 /* of the worlds where cards write */
+#define SHARE_PERCENT 40 /* of the worlds where cards write */
 #define CUT_PERCENT   40 /* of these, where pairs are warmed up */
 #define STRIKE_WAITS  10
 /* Rails of a target. Each trial of a hanging pair takes half a heartbeat bound, and a transfer
@@ -78,8 +78,10 @@ static void strike(struct sim_world *world, struct sim_way *way)
 
     way->from = world->now;
     way->until = until_choose(rng, way->fault, way->from);
-    way->way.times_slower =
-        way->fault == SIM_WAY_SLOW ? (uint32_t)kvr_rng_between(rng, 20, 100) : 0;
+    way->way.times_slower = way->fault == SIM_WAY_SLOW ? (uint32_t)kvr_rng_between(rng, 20, 100) *
+                                                             (kvr_rng_percent(rng, 20) ? 10 : 1)
+                                                       : 0;
+    way->one_in = (uint32_t)kvr_rng_between(rng, 2, 50);
     sim_time_struck(world, way->until != KVR_NEVER ? way->until : world->now);
 }
 
@@ -145,9 +147,10 @@ static uint32_t place_of(const struct sim_agent *agent, const struct kvr_rail *r
     return SIM_RAILS;
 }
 
-static bool is_away(const struct sim_way *way, kvr_ns now)
+static bool is_away(const struct sim_way *way, struct kvr_rng *rng, kvr_ns now)
 {
     return way->fault == SIM_WAY_LOST ||
+           (way->fault == SIM_WAY_LOSSY && kvr_rng_below(rng, way->one_in) == 0) ||
            (way->fault == SIM_WAY_FLAPS &&
             (now - way->from) % (way->away_ns + way->well_ns) < way->away_ns);
 }
@@ -166,9 +169,11 @@ struct kvr_sim_way *sim_ways_find(void *self, void *host, const struct kvr_rail 
     if (i == SIM_RAILS || k == SIM_RAILS)
         return NULL;
     way = &world->ways.ways[source->number][target->number - SIM_SOURCES][i][k];
+    if (way->fault == SIM_FAULT_COUNT)
+        way->carried_at = world->now;
     if (way->fault == SIM_FAULT_COUNT || way->from == 0 || world->now >= way->until)
         return NULL;
-    way->way.lost = is_away(way, world->now);
+    way->way.lost = is_away(way, &world->ways.rng, world->now);
     way->way.mute = way->fault == SIM_WAY_MUTE;
     if (!way->met)
         sim_fault_note(world, way->fault, way->until != KVR_NEVER ? way->until : world->now);
@@ -277,8 +282,7 @@ kvr_ns sim_ways_due(const struct sim_fetch *fetch)
     return due + give_up_ns(fetch);
 }
 
-/* Nothing else than ways hinders a rail or a session. */
-static bool is_calm(const struct sim_world *world)
+bool sim_ways_calm(const struct sim_world *world)
 {
     static const uint64_t rough = SIM_FAULT_BIT(SIM_AGENT_DEATH) |
                                   SIM_FAULT_BIT(SIM_AGENT_STOPPED) | SIM_FAULT_BIT(SIM_NO_MEMORY) |
@@ -332,8 +336,8 @@ void sim_ways_check(const struct sim_fetch *fetch)
     struct sim_world *world = fetch->request->world;
     const struct sim_agent *target = target_of(fetch);
 
-    if (!world->ways.any || fetch->user.outcome != KVR_NO_RAIL || !is_calm(world) || world->mixed ||
-        target->groups.count > 1)
+    if (!world->ways.any || fetch->user.outcome != KVR_NO_RAIL || !sim_ways_calm(world) ||
+        world->mixed || target->groups.count > 1)
         return;
     for (uint32_t i = 0; i < fetch->source_count; i++)
         if (source_of(fetch, i)->groups.count > 1 || !has_pair(source_of(fetch, i), target))
