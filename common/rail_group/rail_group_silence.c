@@ -19,16 +19,60 @@ static bool hangs_alone(const struct group_link *link)
            2 * link->rail->writes < link->rail->writes_max;
 }
 
-/* How long writes may be without progress. A peer that no write has reached yet is soon known to be
- * unreachable: its fetches wait. */
+/* Nothing has reached its peer yet: fetches wait to hear whether anything can. */
+static bool is_first_trial(const struct kvr_group *group, const struct group_link *link)
+{
+    return link->state == LINK_USABLE && link->warmth == LINK_COLD &&
+           group->peers[link->peer].warmth != PEER_WARM;
+}
+
+/* How long writes may be without progress. A spare pair gives way to the next one soon. */
 static kvr_ns silence_of(const struct kvr_group *group, const struct group_link *link)
 {
+    kvr_ns silence = group->timers.silence_ns;
+
+    if (is_first_trial(group, link))
+        return link->spare ? kvr_group_doubt(silence) : kvr_group_trial(silence);
     if (link->state != LINK_RETIRED)
-        return link->warmth == LINK_COLD && group->peers[link->peer].warmth != PEER_WARM
-                   ? kvr_group_soon(group->timers.silence_ns)
-                   : group->timers.silence_ns;
-    return hangs_alone(link) ? HANGS_ALONE * group->timers.silence_ns
-                             : group->timers.silence_ns / 2;
+        return silence;
+    return hangs_alone(link) ? HANGS_ALONE * silence : silence / 2;
+}
+
+/* When a pair in its first trial is in doubt; else, never. */
+static kvr_ns doubt_at(const struct kvr_group *group, const struct group_link *link)
+{
+    return is_first_trial(group, link) && !link->doubted
+               ? link->progress_at + kvr_group_doubt(group->timers.silence_ns)
+               : KVR_NEVER;
+}
+
+/* When something is due of a link that owes something. */
+static kvr_ns look_at(const struct kvr_group *group, const struct group_link *link)
+{
+    kvr_ns end = link->progress_at + silence_of(group, link), doubt = doubt_at(group, link);
+
+    return doubt < end ? doubt : end;
+}
+
+void group_silence_begins(struct kvr_group *group, struct group_link *link)
+{
+    kvr_ns at;
+
+    link->progress_at = group->now;
+    at = look_at(group, link);
+    if (group->timers.silence_ns > 0 && at < group->timers.silence_at)
+        group->timers.silence_at = at;
+}
+
+/* Its first write is slow, or gets nowhere. That write may still come through: a packet of the
+ * connection may be lost. Other pairs are tried meanwhile. */
+static void link_suspect(struct kvr_group *group, struct group_link *link)
+{
+    link->doubted = true;
+    link->why = KVR_TIMED_OUT;
+    group_spare_due(group, link, false);
+    group->timers.warm_at = group->now;
+    group_peer_warmed(group, link->peer);
 }
 
 /* A card that goes on trying holds a part of the window, or all of it: only a fresh endpoint of
@@ -99,17 +143,19 @@ void group_links_silent(struct kvr_group *group)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
         bool retired = link != NULL && link->state == LINK_RETIRED;
-        kvr_ns end;
+        kvr_ns next;
 
         if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
             continue;
-        end = link->progress_at + silence_of(group, link);
-        if (group->now >= end && retired)
+        if (group->now >= doubt_at(group, link))
+            link_suspect(group, link);
+        next = look_at(group, link);
+        if (group->now >= next && retired)
             tell_stuck(group, link);
-        else if (group->now >= end)
+        else if (group->now >= next)
             group_link_break(group, link, KVR_TIMED_OUT);
-        else if (end < group->timers.silence_at)
-            group->timers.silence_at = end;
+        else if (next < group->timers.silence_at)
+            group->timers.silence_at = next;
     }
     for (uint32_t i = group->rail_first; i < group->rail_end; i++)
         rail_held(group, &group->rails[i]);

@@ -192,6 +192,8 @@ void group_spare_turn(struct kvr_group *group, struct group_link *link);
 /* A pair of its rail works that is no spare. */
 bool group_spare_rests(const struct group_peer *peer, const struct group_link *spare);
 /* rail_group_silence.c */
+/* The link owes something from now on: its silence counts. */
+void group_silence_begins(struct kvr_group *group, struct group_link *link);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
 
 /* rail_group_post.c */
