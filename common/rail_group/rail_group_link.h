@@ -54,6 +54,7 @@ struct group_link {
     bool doubted;  /* it failed: until a write settles well, one at a time is risked on it. Where it
                       can be warmed up, that is the warm-up */
     bool wanted;   /* a user's write waits for that */
+    bool renews;   /* it was to be tried anew, and its writes have not ended yet */
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
     kvr_status why; /* it failed last */
     enum link_warmth warmth;

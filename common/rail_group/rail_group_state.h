@@ -165,6 +165,7 @@ void group_passes_close(struct kvr_group *group);
 /* rail_group_peer.c */
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
+void group_link_renew(struct kvr_group *group, struct group_link *link); /* it has no writes */
 void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
 /* Of the same peer, plane and rail of ours as `like`. It is in *place before its address is
@@ -194,6 +195,8 @@ bool group_spare_rests(const struct group_peer *peer, const struct group_link *s
 /* rail_group_silence.c */
 /* The link owes something from now on: its silence counts. */
 void group_silence_begins(struct kvr_group *group, struct group_link *link);
+/* The link is broken and has writes: it is tried anew when they have ended. */
+void group_link_renews_later(struct kvr_group *group, struct group_link *link);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
 
 /* rail_group_post.c */

@@ -11,7 +11,8 @@
 
 static struct group_fixture fixture;
 
-/* Two rails each: rail i is paired with their rail i, and may try the other. */
+/* Two rails of ours in plane a. Where theirs are too, rail i is paired with their rail i, and may
+ * try the other. */
 static void open_pairs(const char *their_planes)
 {
     struct kvr_peer_rails *rails = &fixture.peer_rails[0];
@@ -20,8 +21,8 @@ static void open_pairs(const char *their_planes)
     fixture_open_in(
         &fixture, "aa",
         &(struct kvr_group_options){.ring_entries = 64, .silence_ns = SILENCE, .warm_up = true});
-    rails->rail_count = 2;
-    for (uint32_t i = 0; i < 2; i++)
+    rails->rail_count = (uint32_t)strlen(their_planes);
+    for (uint32_t i = 0; i < rails->rail_count; i++)
         rails->rails[i] =
             (struct kvr_rail_address){.rail = i,
                                       .epoch = 1,
@@ -164,6 +165,79 @@ static void peer_that_was_reached_is_not_in_doubt(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* The peer misses writes and ends its epoch: the rail tries its other rail. */
+static void pair_in_vain_has_a_spare_at_once(void **state)
+{
+    struct kvr_rail_address successor = fixture.peer_rails[0].rails[0];
+
+    (void)state;
+    open_pairs("aa");
+    successor = fixture.peer_rails[0].rails[0];
+    successor.epoch++;
+    assert_int_equal(post_one(), KVR_OK);
+    assert_int_equal(post_one(), KVR_OK);
+    command(&fixture, KVR_GROUP_PEER_RAIL, 0, &successor);
+    until(2);
+    assert_int_equal(fixture.rails[0].newest->writes[writes_of(0) - 1].first.key, SCRATCH_KEY + 1);
+    kvr_group_close(fixture.group);
+}
+
+static void renew(uint32_t rail, kvr_ns at)
+{
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_PAIR_RENEW, .pair_renew.rail = rail};
+
+    fixture_tell(&fixture, at, &message);
+    until(at);
+}
+
+static unsigned stuck_told(void)
+{
+    struct kvr_group_message message;
+    unsigned count = 0;
+
+    while (fixture_told(&fixture, KVR_GROUP_RAIL_ERROR, &message)) {
+        assert_int_equal(message.rail_error.status, KVR_FULL);
+        assert_int_equal(message.rail_error.rail, 0);
+        count++;
+    }
+    return count;
+}
+
+/* It asks for a fresh endpoint when the write never ends: the pair would not be tried again. */
+static void pair_whose_write_hangs_is_tried_in_the_end(void **state)
+{
+    const kvr_ns renewed = 2 * SILENCE, end = FROM + 10 * SILENCE;
+
+    (void)state;
+    open_pairs("b");
+    until(FROM + kvr_group_doubt(SILENCE));
+    until(FROM + kvr_group_trial(SILENCE));
+    renew(0, renewed);
+    until(end - 1);
+    assert_int_equal(stuck_told(), 0);
+    assert_true(kvr_group_wake_at(fixture.group, end - 1, KVR_S) <= end);
+    until(end);
+    assert_int_equal(stuck_told(), 1);
+    kvr_group_close(fixture.group);
+}
+
+static void pair_whose_write_ends_late_is_tried_then(void **state)
+{
+    (void)state;
+    open_pairs("b");
+    until(FROM + kvr_group_doubt(SILENCE));
+    until(FROM + kvr_group_trial(SILENCE));
+    renew(0, 2 * SILENCE);
+    assert_int_equal(writes_of(0), 1);
+    finish(fixture.rails[0].newest, 0, KVR_OK);
+    until(3 * SILENCE);
+    assert_int_equal(writes_of(0), 1); /* a warm-up */
+    finish_all(fixture.rails[0].newest);
+    until(3 * SILENCE);
+    assert_int_equal(post_one(), KVR_OK);
+    kvr_group_close(fixture.group);
+}
+
 /* Short bounds leave a second to connect, as far as they can. */
 static void trials_leave_a_second(void **state)
 {
@@ -182,6 +256,9 @@ int main(void)
         cmocka_unit_test(silent_pairs_break_after_their_trial),
         cmocka_unit_test(far_pairs_are_tried_meanwhile),
         cmocka_unit_test(peer_that_was_reached_is_not_in_doubt),
+        cmocka_unit_test(pair_in_vain_has_a_spare_at_once),
+        cmocka_unit_test(pair_whose_write_hangs_is_tried_in_the_end),
+        cmocka_unit_test(pair_whose_write_ends_late_is_tried_then),
         cmocka_unit_test(trials_leave_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
