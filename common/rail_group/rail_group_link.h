@@ -54,7 +54,6 @@ struct group_link {
     bool doubted;  /* it failed: until a write settles well, one at a time is risked on it. Where it
                       can be warmed up, that is the warm-up */
     bool wanted;   /* a user's write waits for that */
-    bool renews;   /* it was to be tried anew, and its writes have not ended yet */
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
     kvr_status why; /* it failed last */
     enum link_warmth warmth;
@@ -69,6 +68,8 @@ struct group_link {
     uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
                                again when it has grown */
     kvr_ns again_until;
+    kvr_ns renew_by; /* it is tried anew when its writes have ended, with a fresh endpoint if they
+                        have not by then; 0: no such trial waits */
     uint64_t warming;              /* the warm-up write that is in flight; 0: none */
     struct kvr_remote_key scratch; /* of the peer's rail: where that goes */
 };

@@ -74,7 +74,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
 
     assert(!link->inserted);
     link->again_count = 0;
-    link->renews = false;
+    link->renew_by = 0;
     link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
         group_link_on(&link->state, LINK_NO_ADDRESS);

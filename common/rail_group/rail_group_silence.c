@@ -139,21 +139,21 @@ void group_link_renews_later(struct kvr_group *group, struct group_link *link)
 {
     if (group->timers.silence_ns == 0)
         return;
-    link->renews = true;
+    link->renew_by = link->progress_at + HANGS_ALONE * group->timers.silence_ns;
     group->timers.silence_at = group->now;
 }
 
 /* Writes of a broken link may hang for good, and it is not tried anew while they do. */
 static void renewal_look(struct kvr_group *group, struct group_link *link)
 {
-    kvr_ns end = link->progress_at + HANGS_ALONE * group->timers.silence_ns;
-
+    if (link->writes > 0 && group->now >= link->renew_by) {
+        tell_stuck(group, link);
+        link->renew_by = group->now + HANGS_ALONE * group->timers.silence_ns;
+    }
     if (link->writes == 0)
         group_link_renew(group, link);
-    else if (group->now >= end)
-        tell_stuck(group, link);
-    else if (end < group->timers.silence_at)
-        group->timers.silence_at = end;
+    else if (link->renew_by < group->timers.silence_at)
+        group->timers.silence_at = link->renew_by;
 }
 
 /* A broken link was reported already. The writes of a retired link can arrive nowhere: their peer
@@ -166,7 +166,7 @@ void group_links_silent(struct kvr_group *group)
         bool retired = link != NULL && link->state == LINK_RETIRED;
         kvr_ns next;
 
-        if (link != NULL && link->state == LINK_BROKEN && link->renews)
+        if (link != NULL && link->state == LINK_BROKEN && link->renew_by != 0)
             renewal_look(group, link);
         if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
             continue;
