@@ -16,10 +16,10 @@
 #include "rail_group/rail_group_state.h"
 
 #define BATCH_BYTES  (2u << 20)
-#define BATCH_NS     (2 * KVR_MS) /* of a slow rail: posted writes cannot move to another rail */
+#define BATCH_NS     (2 * KVR_MS)   /* of a slow rail: posted writes cannot move to another rail */
 #define QUEUE_NS     (250 * KVR_MS) /* a longer queue waits for a pair that became slow */
-#define WRITES_SHARE 3            /* a link may hold this many times the free writes */
-#define PATIENCE_NS  (5 * KVR_MS) /* a pair with a shorter queue is taken at once */
+#define WRITES_SHARE 3              /* a link may hold this many times the free writes */
+#define PATIENCE_NS  (5 * KVR_MS)   /* a pair with a shorter queue is taken at once */
 /* After AGAIN a link waits for a completion of its rail. A pair with a dead peer answers AGAIN for
  * ever while others complete: after a few in a row only time counts. */
 #define AGAIN_QUICK  4

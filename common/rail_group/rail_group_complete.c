@@ -43,6 +43,8 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     group->outstanding -= settled->writes;
     group_count(&rail->counters.settled, settled->writes);
     group_count(&rail->counters.completion_ns, settled->waited_ns);
+    if (link->renew_by != 0 && link->writes == 0)
+        group->timers.silence_at = group->now;
     if (link->state == LINK_RETIRED && link->writes == 0)
         group_link_remove(group, link);
 }

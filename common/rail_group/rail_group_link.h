@@ -88,7 +88,9 @@ struct group_link {
     uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
                                again when it has grown */
     kvr_ns again_until;
-    uint64_t warming;              /* the warm-up write that is in flight; 0: none */
+    kvr_ns renew_by;  /* it is tried anew when its writes have ended, with a fresh endpoint if they
+                         have not by then; 0: no such trial waits */
+    uint64_t warming; /* the warm-up write that is in flight; 0: none */
     struct kvr_remote_key scratch; /* of the peer's rail: where that goes, */
     uint32_t scratch_bytes;        /* so many bytes */
 };

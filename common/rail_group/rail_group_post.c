@@ -31,17 +31,6 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
     return KVR_OK;
 }
 
-/* From here on its silence counts. */
-static void progress(struct kvr_group *group, struct group_link *link)
-{
-    kvr_ns look_at = group->now + group_look_ns(group);
-
-    link->progress_at = group->now;
-    link->look.since = 0;
-    if (group->timers.silence_ns > 0 && look_at < group->timers.silence_at)
-        group->timers.silence_at = look_at;
-}
-
 /* `writes` with `bytes` in all. */
 static inline void taken(struct kvr_group *group, struct group_link *link, uint32_t writes,
                          uint64_t bytes)
@@ -49,7 +38,7 @@ static inline void taken(struct kvr_group *group, struct group_link *link, uint3
     struct group_rail *rail = link->rail;
 
     if (link->writes == 0) {
-        progress(group, link);
+        group_silence_begins(group, link);
         pace_begin(&link->pace, group->now);
     }
     if (rail->writes == 0)
@@ -85,7 +74,7 @@ static void refused(struct kvr_group *group, struct group_link *link)
     kvr_ns wait = AGAIN_FIRST_NS << shift;
 
     if (link->again_count++ == 0 && link->writes == 0)
-        progress(group, link);
+        group_silence_begins(group, link);
     link->again_settled = group_settled(&rail->counters);
     link->again_until = group->now + (wait < AGAIN_MAX_NS ? wait : AGAIN_MAX_NS);
     if (link->again_until < group->timers.retry_at)

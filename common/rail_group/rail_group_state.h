@@ -165,6 +165,7 @@ void group_passes_close(struct kvr_group *group);
 /* rail_group_peer.c */
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
+void group_link_renew(struct kvr_group *group, struct group_link *link); /* it has no writes */
 void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
 /* Of the same peer, plane and rail of ours as `like`. It is in *place before its address is
@@ -203,6 +204,10 @@ bool group_link_has_sibling(const struct kvr_group *group, const struct group_li
 /* A warm-up has come through, after this time. False: the link is still slow. */
 bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took);
 /* rail_group_silence.c */
+/* The link owes something from now on: its silence counts. */
+void group_silence_begins(struct kvr_group *group, struct group_link *link);
+/* The link is broken and has writes: it is tried anew when they have ended. */
+void group_link_renews_later(struct kvr_group *group, struct group_link *link);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
 
 /* rail_group_post.c */

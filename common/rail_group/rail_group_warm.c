@@ -96,6 +96,12 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
     group_peer_warmed(group, link->peer);
 }
 
+/* In doubt, and its first write may still come through. */
+static bool is_undecided(const struct group_link *link)
+{
+    return link->state == LINK_USABLE && link->doubted && link->warming != 0 && !link->spare;
+}
+
 /* A peer that is gone still has links until their last write ends. */
 void group_peer_warmed(struct kvr_group *group, uint32_t index)
 {
@@ -104,19 +110,21 @@ void group_peer_warmed(struct kvr_group *group, uint32_t index)
         .head.kind = KVR_GROUP_PEER_WARM,
         .peer_warm = {.peer = index, .added_at = peer->added_at},
     };
+    bool undecided = false;
 
     if (group->scratch == NULL || !peer->known || peer->warmth == PEER_WARM)
         return;
     for (uint32_t i = 0; i < peer->link_count; i++) {
         const struct group_link *link = peer->links[i];
 
+        undecided = undecided || is_undecided(link);
         if (link->state != LINK_USABLE || link->doubted || !group_link_may_warm(group, link))
             continue;
         if (link->warmth != LINK_WARM)
             return;
         message.peer_warm.pairs++;
     }
-    if (message.peer_warm.pairs == 0 && peer->warmth == PEER_FAILED)
+    if (message.peer_warm.pairs == 0 && (undecided || peer->warmth == PEER_FAILED))
         return;
     peer->warmth = message.peer_warm.pairs > 0 ? PEER_WARM : PEER_FAILED;
     kvr_group_tell(group, &message);

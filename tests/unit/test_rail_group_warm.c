@@ -513,11 +513,12 @@ static void a_failed_pair_holds_nothing_up(void **state)
     open_warm(2, 0);
     peer_with_scratch_add(0, 2);
     finish_all(fixture.rails[1].newest);
-    fixture_settle(&fixture, kvr_group_soon(SILENCE));
+    fixture_settle(&fixture, kvr_group_doubt(SILENCE));
     assert_int_equal(warm_told(&pairs), 0);
-    fixture_settle(&fixture, kvr_group_soon(SILENCE) + 1);
+    fixture_settle(&fixture, kvr_group_doubt(SILENCE) + 1);
     assert_int_equal(warm_told(&pairs), 1);
     assert_int_equal(pairs, 1);
+    fixture_settle(&fixture, 2 * SILENCE); /* its own silence, now that another pair works */
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     fixture_settle(&fixture, 1000 * KVR_S);
     assert_warming(0, 0); /* another pair works */

@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define TICK_NS (100 * KVR_MS)
-
 bool sim_agent_void(const struct sim_agent *agent, const struct sim_event *event)
 {
     return !agent->alive || agent->life != event->a;
@@ -78,8 +76,8 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
     if (sim_agent_void(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
     agent->machine.tick(agent->machine.self, world->now);
-    sim_at(world, world->now + TICK_NS / 2 + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent,
-           agent->life, 0);
+    sim_at(world, world->now + SIM_TICK_NS / 2 + kvr_rng_below(&world->rng, SIM_TICK_NS), tick_run,
+           agent, agent->life, 0);
 }
 
 /* ---- ports --------------------------------------------------------------------------------- */
@@ -466,8 +464,8 @@ void sim_agent_start(struct sim_agent *agent)
     rails_open(agent);
     machine_init(agent);
     sim_groups_open(agent);
-    sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,
-           0);
+    sim_at(world, world->now + kvr_rng_below(&world->rng, SIM_TICK_NS), tick_run, agent,
+           agent->life, 0);
 }
 
 void sim_agent_stop(struct sim_agent *agent)

@@ -240,6 +240,16 @@ bool sim_ways_cut(const struct sim_fetch *fetch)
     return false;
 }
 
+/* Some rail of it has no room to try all pairs at once: writes that hang hold its window. */
+static bool is_narrow(const struct sim_agent *source)
+{
+    for (uint32_t i = 0; source->alive && i < source->rail_count; i++)
+        if (kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i)
+                .window_writes < SIM_RAILS)
+            return true;
+    return false;
+}
+
 /* Writes of one transfer may hang on one pair after the other: those that were lost late seem well
  * until then, and a narrow rail has no room to try all at once. */
 static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_agent *target)
@@ -249,11 +259,7 @@ static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_
     uint32_t pairs =
         source->rail_count > target->rail_count ? source->rail_count : target->rail_count;
 
-    for (uint32_t i = 0; source->alive && i < source->rail_count; i++)
-        if (kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i)
-                .window_writes < SIM_RAILS)
-            return pairs;
-    return way->late || !source->alive ? pairs : 1;
+    return way->late || !source->alive || is_narrow(source) ? pairs : 1;
 }
 
 /* Hanging writes of transfers before it may hold the rails' windows for a heartbeat bound. The
@@ -312,7 +318,8 @@ static bool is_struck(const struct sim_agent *source, uint32_t rail, const struc
 }
 
 /* One of the pairs that the source begins with was never struck. Where pairs are warmed up, any way
- * within a plane will do: a rail tries the others of the target before its transfers give up. */
+ * within a plane will do: a rail that is not narrow tries the others of the target before its
+ * transfers give up. */
 static bool has_pair(const struct sim_agent *source, const struct sim_agent *target)
 {
     const char *ours[SIM_RAILS], *theirs[SIM_RAILS];
@@ -324,7 +331,7 @@ static bool has_pair(const struct sim_agent *source, const struct sim_agent *tar
         if (!pairs[i].far && !is_struck(source, pairs[i].ours, target, pairs[i].theirs))
             return true;
     for (uint32_t i = 0; sim_warms_up(source->world) && i < our_count * their_count; i++)
-        if (their_count <= TRIED_IN_TIME &&
+        if (their_count <= TRIED_IN_TIME && !is_narrow(source) &&
             kvr_rail_planes_near(ours[i / their_count], theirs[i % their_count]) &&
             !is_struck(source, i / their_count, target, i % their_count))
             return true;
