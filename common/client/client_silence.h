@@ -1,5 +1,6 @@
-/* Whether the agent of a connection runs, and what a fetch is told while it does not. Pure: it gets
- * the time and the agent's latest sign of life (`alive_at` of the shared page) from its caller.
+/* Whether the agent of a connection runs, and which events a fetch gets while it does not. Pure: it
+ * gets the time and the agent's latest sign of life (`alive_at` of the shared page) from its
+ * caller.
  *
  *   state    look finds                                  → state    news
  *   running  the same sign for CLIENT_SILENCE_NS         → silent   SILENT
@@ -38,7 +39,7 @@ void client_silence_begin(struct client_silence *silence, kvr_ns now, kvr_ns sig
 /* Due at due_at; earlier is harmless, later is an absence. */
 client_silence_news client_silence_look(struct client_silence *silence, kvr_ns now, kvr_ns sign);
 
-/* What one fetch was told. */
+/* Which events the engine has of one fetch. */
 struct client_told {
     bool failing; /* FAILING */
     bool own;     /* the library made it */

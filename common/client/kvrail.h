@@ -26,7 +26,7 @@
  *      process is gone. From then on every call returns KVRAIL_AGENT_LOST: close the connection,
  *      and open one to the restarted agent.
  *   6. A connection belongs to one process: do not use it after fork.
- *   7. An agent whose process stands still (event AGENT_SILENT) keeps the pages. Rule 1 holds: the
+ *   7. An agent that stands still (event AGENT_SILENT) keeps the pages. Rule 1 holds: the
  *      FAILING that the library itself sends at a deadline hands no page back.
  *
  * Compatibility: zero a struct before you fill it, and set its `size` to its sizeof. Later versions
@@ -624,7 +624,7 @@ typedef enum kvrail_event_kind {
     KVRAIL_EVENT_PEER_WARM = 24,
     /* Handle 0, while a publish or a fetch is open: the agent's process has given no sign of life
      * for 3 s, since time_ns (stopped, swapped out, without a core). Its cards may go on, so every
-     * page stays lent. A fetch whose deadline passes then gets FAILING with KVRAIL_EXPIRED. Its
+     * page stays lent. A fetch with a deadline that passes then gets FAILING, KVRAIL_EXPIRED. Its
      * terminal event, which alone hands the pages back, comes when the agent runs again, or after
      * AGENT_LOST. Restart an agent that stays silent. Time in which this process did not run, or
      * did not call kvrail_poll, does not count. Never with an older agent. */

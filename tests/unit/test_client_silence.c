@@ -1,5 +1,5 @@
 /* Goal: a library calls its agent silent when the agent gives no sign of life, and at no other
- * time; a fetch of a silent agent is told so once, and keeps its pages. Method: every row of the
+ * time; a fetch of a silent agent gets FAILING once, and keeps its pages. Method: every row of the
  * table in client_silence.h, and every notice that may follow the library's own FAILING. */
 #include "tests/support/check.h"
 
@@ -113,7 +113,7 @@ static void an_absence_of_this_process_does_not_count(void **state)
     assert_int_equal(client_silence_look(&silence, at + BEAT, START), CLIENT_SILENCE_SILENT);
     assert_int_equal(silence.alive_at, START);
 
-    silence = begun(START); /* who is late each time excuses the agent once */
+    silence = begun(START); /* several late looks excuse the agent once */
     assert_int_equal(client_silence_look(&silence, at, START), CLIENT_SILENCE_NONE);
     assert_int_equal(client_silence_look(&silence, at + 60 * KVR_S, START), CLIENT_SILENCE_SILENT);
 

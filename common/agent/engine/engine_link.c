@@ -140,7 +140,7 @@ static kvr_status enqueue(struct engine_link *engine, const struct kvr_notice *n
     size_t bytes;
 
     stamped.at = kvr_clock_now();
-    if (engine->shared.page != NULL) /* before the notice: whoever reads it knows that we run */
+    if (engine->shared.page != NULL) /* before the notice: its reader knows that this agent runs */
         atomic_store(&engine->shared.page->alive_at, stamped.at);
     if (kvr_notice_encode(&stamped, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK) {
         if (kvr_packet_check(engine->socket, bytes, error) != KVR_OK)
