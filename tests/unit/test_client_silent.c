@@ -1,7 +1,7 @@
-/* Goal: an engine learns that its agent stands still, and of each fetch whose deadline passes
- * meanwhile; no page is handed back before the agent runs again or its process is gone; no call
- * waits. Method: the library against a scripted agent in a process of its own, which is stopped.
- * The engine sleeps in poll, as engines do. */
+/* Goal: an engine learns that its agent stands still, and of each deadline that passes meanwhile;
+ * no page is handed back before the agent runs again or its process is gone; no call waits. Method:
+ * the library against a scripted agent in a process of its own, which is stopped. The engine sleeps
+ * in poll, as engines do. */
 #include "tests/support/check.h"
 
 #include <poll.h>
@@ -33,7 +33,7 @@ static kvrail_handle target_until(struct kvrail *engine, const char *request, ui
     return handle;
 }
 
-/* What comes within that time, if anything does. */
+/* False: no event comes within that time. */
 static bool event_within(struct kvrail *engine, kvr_ns within, struct kvrail_event *event)
 {
     struct pollfd readable = {.fd = kvrail_event_fd(engine), .events = POLLIN};
@@ -167,8 +167,7 @@ static void a_silent_agent_with_full_queues_blocks_nobody(void **state)
     kvrail_close(engine);
 }
 
-/* An engine that did not poll blames nobody: not an agent that ran, nor one that stood still with
- * it. */
+/* It calls silent neither an agent that ran, nor one that stood still with it. */
 static void an_engine_that_was_away_blames_nobody(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "engine");
