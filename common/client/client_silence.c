@@ -12,7 +12,8 @@ static void look_next(struct client_silence *silence, kvr_ns now)
     else if (silence->silent)
         silence->due_at = now + KVR_ENGINE_BEAT_NS;
     else
-        silence->due_at = silence->counts_from + CLIENT_SILENCE_NS;
+        silence->due_at =
+            kvr_min_u64(silence->counts_from + CLIENT_SILENCE_NS, now + KVR_ENGINE_BEAT_NS);
 }
 
 void client_silence_begin(struct client_silence *silence, kvr_ns now, kvr_ns sign)
@@ -32,15 +33,20 @@ static void take_sign(struct client_silence *silence, kvr_ns now, kvr_ns sign)
     silence->excused = false;
 }
 
+/* Time without a look does not count. After the first such time the agent has a beat to give a
+ * sign.
+ */
 static void allow_for_absence(struct client_silence *silence, kvr_ns now)
 {
     kvr_ns allowed = CLIENT_SILENCE_NS - KVR_ENGINE_BEAT_NS;
+    kvr_ns late = now > silence->due_at ? now - silence->due_at : 0;
 
-    if (silence->excused || now <= silence->due_at + KVR_ENGINE_BEAT_NS / 2 ||
-        now - silence->counts_from <= allowed || KVR_MUTANT(blamed_for_own_absence))
+    if (late <= KVR_ENGINE_BEAT_NS / 2 || KVR_MUTANT(blamed_for_own_absence))
         return;
+    silence->counts_from = kvr_min_u64(silence->counts_from + late, now);
+    if (!silence->excused && now - silence->counts_from > allowed)
+        silence->counts_from = now - allowed;
     silence->excused = true;
-    silence->counts_from = now - allowed;
 }
 
 client_silence_news client_silence_look(struct client_silence *silence, kvr_ns now, kvr_ns sign)
@@ -71,7 +77,7 @@ client_silence_news client_silence_look(struct client_silence *silence, kvr_ns n
 bool client_silence_expires(const struct client_silence *silence, const struct client_told *told,
                             kvr_ns deadline, kvr_ns now)
 {
-    return silence->silent && !told->failing && now >= deadline;
+    return silence->silent && !told->failing && now >= deadline && !KVR_MUTANT(deadline_unheard);
 }
 
 void client_silence_expire(const struct client_silence *silence, struct client_told *told,
@@ -98,7 +104,8 @@ bool client_told_take(struct client_told *told, uint64_t tokens, struct kvr_noti
         return true;
     notice->kind = KVR_NOTICE_EXPIRED;
     notice->status = KVR_EXPIRED;
-    notice->token_first = notice->token_end; /* all of them are right */
+    if (notice->token_end > notice->token_first)
+        notice->token_first = notice->token_end; /* all of them are right */
     notice->token_end = tokens;
     snprintf(notice->detail, sizeof(notice->detail),
              "its deadline passed while the agent on this host did not run; all bytes had come");

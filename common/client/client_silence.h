@@ -4,13 +4,13 @@
  *
  *   state    look finds                                  → state    news
  *   running  the same sign for CLIENT_SILENCE_NS         → silent   SILENT
- *   running  the same sign, after a look that came late  → running  the agent has one beat more
+ *   running  the same sign, after a look that came late  → running  that time does not count
  *   silent   another sign                                → running  BACK
  *
  * A sign of 0 never changes the state: an older agent gives none.
  *
  * A look that comes late shows that this process did not run, or that its engine did not call
- * kvrail_poll. It may have been the whole host, so the agent gets time to give a sign. */
+ * kvrail_poll. It may have been the whole host, so the agent gets a beat to give a sign, once. */
 #ifndef KVR_CLIENT_SILENCE_H
 #define KVR_CLIENT_SILENCE_H
 

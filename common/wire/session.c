@@ -41,6 +41,7 @@ struct kvr_session {
     uint64_t seen;                   /* number of the last message delivered */
     uint32_t news_bytes, news_count; /* received since the last BEAT or RESUME that we sent */
     kvr_ns heard_at, beat_at;
+    kvr_ns tick_at;       /* due so that an absence is seen; without a peer no beat is */
     kvr_ns absent;        /* how long this side did not run: no silence of the peer's */
     kvr_ns late, late_at; /* the latest that this side came to a tick lately, and when */
     uint8_t scratch[SCRATCH_BYTES];
@@ -67,6 +68,7 @@ struct kvr_session *kvr_session_init(void *memory, const struct kvr_session_opti
     memset(session, 0, sizeof(*session));
     session->options = *options;
     session->heard_at = now;
+    session->tick_at = now + options->beat_ms * KVR_MS;
     kvr_session_queue_init(&session->queue, (uint8_t *)memory + head_bytes(), options->queue_bytes,
                            options->queue_count);
     return session;
@@ -456,6 +458,7 @@ void kvr_session_tick(struct kvr_session *session, kvr_ns now)
         return;
     note_lateness(session, now);
     allow_for_absence(session, now);
+    session->tick_at = now + session->options.beat_ms * KVR_MS;
     if (now >= silent_at(session))
         return find_silent(session, now);
     if (session->greeted && now >= session->beat_at)
@@ -465,13 +468,13 @@ void kvr_session_tick(struct kvr_session *session, kvr_ns now)
 
 kvr_ns kvr_session_wake(const struct kvr_session *session)
 {
-    kvr_ns silent = silent_at(session);
+    kvr_ns wake = kvr_min_u64(silent_at(session), session->tick_at);
 
     if (session->ended)
         return KVR_NEVER;
-    if (session->greeted && session->owed == 0 && session->beat_at < silent)
+    if (session->greeted && session->owed == 0 && session->beat_at < wake)
         return session->beat_at;
-    return silent;
+    return wake;
 }
 
 void kvr_session_writable(struct kvr_session *session, kvr_ns now)

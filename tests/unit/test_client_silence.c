@@ -108,14 +108,26 @@ static void an_absence_of_this_process_does_not_count(void **state)
     assert_int_equal(silence.due_at, at + BEAT);
     assert_int_equal(client_silence_look(&silence, at + BEAT, at + BEAT / 2), CLIENT_SILENCE_NONE);
 
-    silence = begun(START); /* the agent stays away */
+    silence = begun(START); /* the agent stays away: of the silence one beat was seen before */
     assert_int_equal(client_silence_look(&silence, at, START), CLIENT_SILENCE_NONE);
-    assert_int_equal(client_silence_look(&silence, at + BEAT, START), CLIENT_SILENCE_SILENT);
+    assert_int_equal(client_silence_look(&silence, at + BEAT, START), CLIENT_SILENCE_NONE);
+    assert_int_equal(client_silence_look(&silence, at + 2 * BEAT, START), CLIENT_SILENCE_SILENT);
     assert_int_equal(silence.alive_at, START);
 
-    silence = begun(START); /* several late looks excuse the agent once */
-    assert_int_equal(client_silence_look(&silence, at, START), CLIENT_SILENCE_NONE);
-    assert_int_equal(client_silence_look(&silence, at + 60 * KVR_S, START), CLIENT_SILENCE_SILENT);
+    silence = begun(START); /* nearly silent before: it has a beat to give a sign */
+    for (int i = 1; i <= 2; i++)
+        assert_int_equal(client_silence_look(&silence, START + i * BEAT, START),
+                         CLIENT_SILENCE_NONE);
+    assert_int_equal(client_silence_look(&silence, START + 10 * BEAT, START), CLIENT_SILENCE_NONE);
+    assert_int_equal(silence.due_at, START + 11 * BEAT);
+    assert_int_equal(client_silence_look(&silence, START + 11 * BEAT, START),
+                     CLIENT_SILENCE_SILENT);
+
+    silence = begun(START); /* an engine that polls once a minute: a beat of each is seen */
+    for (int i = 0; i < 2; i++, at += 60 * KVR_S)
+        assert_int_equal(client_silence_look(&silence, at, START), CLIENT_SILENCE_NONE);
+    assert_int_equal(client_silence_look(&silence, at, START), CLIENT_SILENCE_SILENT);
+    at = START + 60 * KVR_S;
 
     silence = begun(START); /* a sign from within the absence is news, and the agent's latest */
     assert_int_equal(client_silence_look(&silence, at, START + KVR_S), CLIENT_SILENCE_NONE);

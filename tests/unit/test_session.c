@@ -321,11 +321,23 @@ static void session_never_answered_is_lost(void **state)
     (void)state;
     new_world();
     assert_int_equal(send_kind(TARGET, KVR_MSG_PAGES, 1, 1), KVR_OK);
-    pass(2999);
+    for (int i = 0; i < 2; i++)
+        pass(BEAT_MS);
+    pass(999);
     assert_int_equal(world.ends[TARGET].lost, 0);
     pass(1);
     assert_int_equal(world.ends[TARGET].lost, 1);
     assert_int_equal(world.ends[TARGET].lost_status, KVR_PEER_LOST);
+
+    new_world(); /* without a peer no beat is due: an absence is seen all the same */
+    pass(2500);
+    pass(BEAT_MS);
+    assert_int_equal(world.ends[TARGET].lost, 0);
+    pass(BEAT_MS);
+    assert_int_equal(world.ends[TARGET].lost, 1);
+    assert_string_equal(world.ends[TARGET].lost_detail,
+                        "nothing was heard from it for 3000 ms, besides 1500 ms in which this "
+                        "process did not run");
 }
 
 static size_t frame_of(const struct kvr_message *message, uint8_t *buffer)
