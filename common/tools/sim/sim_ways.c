@@ -291,7 +291,8 @@ kvr_ns sim_ways_due(const struct sim_fetch *fetch)
 bool sim_ways_calm(const struct sim_world *world)
 {
     static const uint64_t rough = SIM_FAULT_BIT(SIM_AGENT_DEATH) |
-                                  SIM_FAULT_BIT(SIM_AGENT_STOPPED) | SIM_FAULT_BIT(SIM_NO_MEMORY) |
+                                  SIM_FAULT_BIT(SIM_AGENT_STOPPED) |
+                                  SIM_FAULT_BIT(SIM_AGENT_FROZEN) | SIM_FAULT_BIT(SIM_NO_MEMORY) |
                                   SIM_FAULT_BIT(SIM_RAIL_LOST) | SIM_FAULT_BIT(SIM_GROUP_LOST) |
                                   SIM_FAULT_BIT(SIM_RAIL_SILENCE) | SIM_FAULT_BIT(SIM_RAIL_SLOW) |
                                   SIM_FAULT_BIT(SIM_WRITE_FAILED) | SIM_FAULT_BIT(SIM_WRITE_LOST) |
