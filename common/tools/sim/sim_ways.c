@@ -9,6 +9,7 @@
 #define SHARE_PERCENT 40 /* of the worlds where cards write */
 #define CUT_PERCENT   40 /* of these, where pairs are warmed up */
 #define STRIKE_WAITS  10
+#define SLOW_MOST     100 /* times slower: a warm-up still comes through in a heartbeat bound */
 /* Rails of a target. Each trial of a hanging pair takes half a heartbeat bound, and a transfer
  * waits for 1.25 bounds. */
 #define TRIED_IN_TIME 3
@@ -315,7 +316,8 @@ static bool is_struck(const struct sim_agent *source, uint32_t rail, const struc
     const struct sim_way *way =
         &source->world->ways.ways[source->number][target->number - SIM_SOURCES][rail][target_rail];
 
-    return way->fault != SIM_FAULT_COUNT && way->fault != SIM_WAY_SLOW;
+    return way->fault != SIM_FAULT_COUNT &&
+           (way->fault != SIM_WAY_SLOW || way->way.times_slower > SLOW_MOST);
 }
 
 /* One of the pairs that the source begins with was never struck. Where pairs are warmed up, any way
