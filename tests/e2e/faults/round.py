@@ -1,0 +1,174 @@
+"""One round: fresh agents, one replay, one strike, and what became of every request."""
+import os
+import signal
+import time
+
+from fault import Unavailable
+from hosts import Network
+from journal import Journal, Strike, hangs, latencies_ms
+from programs import BOUND_S, Replay, World, wait_until, write_trace
+
+CONCURRENCY = 8
+REQUESTS_MIN = 40
+WARM_REQUESTS = 5
+ROUND_S = 30
+CLEAN_REQUESTS, CLEAN_S = 12, 15
+
+
+class Round:
+    def __init__(self, options, tls, folder, faults, rng, number):
+        self.options, self.tls, self.folder, self.number, self.rng = options, tls, folder, number, rng
+        self.faults = [fault(rng) for fault in faults]
+        self.result = {"round": number, "seed": options.seed, "faults": [fault.name for fault in self.faults],
+                       "requests": 0, "wrong_bytes": 0, "hangs": 0, "leaked_pages": 0, "in_flight": 0,
+                       "latencies_ms": [], "injected": [], "unavailable": {}, "problems": []}
+
+    def problem(self, text):
+        self.result["problems"].append(text)
+
+    def run(self):
+        """The result, a value for JSON."""
+        began = time.monotonic()
+        network = Network()
+        world = World(self.options, network, self.tls, self.folder)
+        try:
+            for fault in self.faults:
+                fault.prepare(world)
+            world.start()
+            self.play(world, began)
+            self.settle(world)
+        except Unavailable as reason:
+            self.result["unavailable"] = {fault.name: str(reason) for fault in self.faults}
+        except RuntimeError as failure:
+            self.problem(str(failure))
+        finally:
+            world.close()
+            for fault in self.faults:
+                fault.clean(world)
+            network.close()
+        self.result["seconds"] = round(time.monotonic() - began, 1)
+        return self.result
+
+    # ---- the replay that is struck -----------------------------------------------------------
+
+    def play(self, world, began):
+        write_trace(world.path("trace"), self.rng)
+        deadline_s = min(fault.deadline_s for fault in self.faults)
+        replay = Replay(world, "replay", "--trace", world.path("trace"), "--speed", "1", "--concurrency",
+                        str(CONCURRENCY), "--prefill-tokens-per-s", "200000", "--deadline", f"{deadline_s}s",
+                        "--reconnect", "--progress", "--seed", str(self.options.seed))
+        journal, strike = Journal(replay.journal), Strike(deadline_s, BOUND_S)
+        warm = REQUESTS_MIN - CONCURRENCY if any(fault.ends_replay for fault in self.faults) else WARM_REQUESTS
+        if not wait_until(lambda: journal.read().ended_requests() >= warm or not replay.program.lives(), 15):
+            raise RuntimeError("the replay made no progress before any fault")
+        time.sleep(self.rng.uniform(0, 0.4))
+        self.strike_and_heal(world, replay, strike)
+        self.wait_for_requests(replay, journal, strike, began)
+        strike.interrupted_at = time.monotonic()
+        replay.program.signal(signal.SIGINT)
+        if replay.program.wait(BOUND_S + 20) is None:
+            self.problem("the replay did not end")
+        self.judge(replay, journal.read(), strike)
+
+    def strike_and_heal(self, world, replay, strike):
+        strike.struck_at = time.monotonic()
+        for fault in self.faults:
+            at = time.monotonic()
+            for engine in fault.kills_engines:
+                strike.gone[engine] = at
+            fault.strike(world, replay)
+            fault.struck_at = at
+            fault.effective = False
+        left = list(self.faults)
+        while left:
+            for fault in list(left):
+                fault.effective = fault.effective or fault.took_effect(world)
+                if time.monotonic() >= fault.struck_at + fault.seconds:
+                    left.remove(fault)
+                    self.heal(world, fault, strike)
+            time.sleep(0.05)
+        strike.ended_at = time.monotonic()
+        heals = [fault.healed_at for fault in self.faults if fault.counts_from_heal]
+        strike.counted_from = max(heals, default=strike.struck_at)
+        self.result["injected"] = [fault.name for fault in self.faults if fault.effective]
+
+    def heal(self, world, fault, strike):
+        fault.heal(world)
+        fault.effective = fault.effective or fault.took_effect(world)
+        fault.healed_at = time.monotonic()
+        for engine in fault.stops_agents:
+            strike.stopped_agents[engine] = fault.struck_at, fault.healed_at
+        for engine in fault.stops_engines:
+            strike.stopped_engines[engine] = fault.struck_at, fault.healed_at
+
+    def wait_for_requests(self, replay, journal, strike, began):
+        """Until all that was on its way has ended, or had to, and enough was played."""
+        bound = max(strike.ended_at, strike.counted_from) + BOUND_S + 0.5
+        enough = lambda: journal.read().ended_requests() >= REQUESTS_MIN
+        ended = lambda: not journal.read().open_sides(strike.ended_at) or not replay.program.lives()
+        wait_until(ended, max(0, bound - time.monotonic()))
+        wait_until(lambda: enough() or not replay.program.lives(), max(0, began + ROUND_S - 8 - time.monotonic()))
+
+    def judge(self, replay, journal, strike):
+        figures, result = replay.figures(), self.result
+        stuck = hangs(journal, strike)
+        result["requests"] = len({side.request for side in journal.sides.values()})
+        result["hangs"] = len(stuck)
+        result["problems"] += stuck[:4]
+        result["latencies_ms"] = latencies_ms(journal, strike, time.monotonic())
+        result["in_flight"] = len(result["latencies_ms"])
+        result["failures"] = figures.get("failures", {})
+        result["leaked_pages"] += journal.leaked_pages(strike.gone)
+        self.count_wrong(figures, "the replay")
+        if result["requests"] < REQUESTS_MIN:
+            result["few_requests"] = True
+
+    def count_wrong(self, figures, whose):
+        if not figures:
+            self.problem(f"{whose} wrote no figures")
+            return
+        page = sum(group["page_bytes"] for group in figures["setup"]["groups"])
+        wrong = figures["bytes_wrong"] + figures["pages_written_late"] * page
+        self.result["wrong_bytes"] += wrong
+        if wrong:
+            self.problem(f"{whose} found {figures['bytes_wrong']} wrong bytes and {figures['pages_written_late']} "
+                         "pages that were written late")
+
+    # ---- what is left ------------------------------------------------------------------------
+
+    def settle(self, world):
+        """A clean replay on the same agents; then they must hold nothing."""
+        for program in world.programs:
+            if not program.lives():
+                self.problem(f"{program.name} had ended with {program.process.returncode}")
+                world.restart(program)
+        replay = Replay(world, "clean", "--requests", str(CLEAN_REQUESTS), "--trace", world.path("trace"), "--deadline",
+                        f"{CLEAN_S}s", "--seed", str(self.options.seed + 1))
+        status = replay.program.wait(CLEAN_S + 10)
+        if status != 0:
+            self.problem(f"a clean replay afterwards ended with {status}: {replay.figures().get('failures')}")
+            self.result["unclean"] = True
+        journal = Journal(replay.journal).read()
+        self.result["leaked_pages"] += journal.leaked_pages({})
+        self.count_wrong(replay.figures(), "the clean replay")
+        replay.program.kill()
+        held = []
+        if not wait_until(lambda: self.nothing_held(world, held), BOUND_S + 5):
+            self.problem(f"the agents hold something at the end: {held[-1] if held else 'no metrics'}")
+            self.result["leaked_pages"] += max(1, sum(int(float(line.split()[-1])) for line in held[-1:]))
+
+    def nothing_held(self, world, held):
+        """Publishes, fetches and bytes of pages that the agents have, as the scheduler knows them."""
+        lines = [line for line in world.ask_scheduler("/metrics").splitlines()
+                 if line.startswith(("kvrail_tenant_requests{", "kvrail_tenant_bytes{"))]
+        held[:] = [line for line in lines if float(line.split()[-1]) > 0]
+        agents = {line.split('agent="')[1].split('"')[0] for line in lines}
+        time.sleep(0.2)
+        return not held and agents == {"prefill-0", "decode-0"}
+
+
+def keep_logs(folder):
+    """The folder stays; what is large and tells nothing goes."""
+    for name in ("trace",):
+        if os.path.exists(os.path.join(folder, name)):
+            os.remove(os.path.join(folder, name))
