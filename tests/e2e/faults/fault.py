@@ -1,7 +1,8 @@
 """What every fault has.
 
 A fault strikes, is seen to take effect, and is healed. `seconds` is how long it lasts. Times to terminal
-events count from the strike, or, where a process that must answer does not run, from the heal.
+events count from the strike. They count from the heal where a process that must answer does not run, and where
+all rails still carry bytes, only slowly: such a transfer is not stuck.
 """
 
 
@@ -15,6 +16,7 @@ class Fault:
     deadline_s = 60  # of the round's requests; short where a process is away for longer than that
     touches = frozenset()  # two faults of one round touch nothing in common
     alone = False
+    replays = 1
     counts_from_heal = False
     stops_agents = ()  # the engines whose agents do not run meanwhile
     stops_engines = ()
@@ -23,6 +25,11 @@ class Fault:
 
     def __init__(self, rng):
         self.rng = rng
+
+    @classmethod
+    def missing(cls):
+        """Why this host cannot make it; None: it can."""
+        return None
 
     def prepare(self, world):
         """Before any program starts."""

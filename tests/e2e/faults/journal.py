@@ -72,6 +72,32 @@ class Journal:
         return pages + sum(count for engine, count in self.finished_pages.items() if engine not in gone)
 
 
+class Journals:
+    """Of several replays side by side."""
+
+    def __init__(self, paths):
+        self.all = [Journal(path) for path in paths]
+
+    def read(self):
+        for journal in self.all:
+            journal.read()
+        return self
+
+    @property
+    def sides(self):
+        return {(number, *key): side for number, journal in enumerate(self.all)
+                for key, side in journal.sides.items()}
+
+    def open_sides(self, moment):
+        return [side for journal in self.all for side in journal.open_sides(moment)]
+
+    def ended_requests(self):
+        return sum(journal.ended_requests() for journal in self.all)
+
+    def leaked_pages(self, gone):
+        return sum(journal.leaked_pages(gone) for journal in self.all)
+
+
 class Strike:
     """The times of a round, and what could not run meanwhile."""
 
@@ -133,9 +159,9 @@ def latencies_ms(journal, strike, until):
     """Of each request that was on its way when the fault struck: when its last terminal event came. One without
     any counts until the end of the round."""
     last = {}
-    for side in journal.open_sides(strike.struck_at):
-        if side.engine in strike.gone:
+    for (*request, engine, number), side in journal.sides.items():
+        if engine in strike.gone or not side.open_at(strike.struck_at):
             continue
         ended_at = until if side.ended_at is None else side.ended_at
-        last[side.request] = max(last.get(side.request, 0), ended_at)
+        last[*request, number] = max(last.get((*request, number), 0), ended_at)
     return sorted(round(max(0, at - strike.counted_from) * 1000, 1) for at in last.values())

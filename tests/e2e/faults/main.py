@@ -13,11 +13,12 @@ sys.dont_write_bytecode = True
 import network_faults  # noqa: E402
 import order  # noqa: E402
 import process_faults  # noqa: E402
+import resource_faults  # noqa: E402
 import sums  # noqa: E402
 from programs import make_certificates  # noqa: E402
 from round import Round, keep_logs  # noqa: E402
 
-FAULTS = (*network_faults.FAULTS, *process_faults.FAULTS)
+FAULTS = (*network_faults.FAULTS, *process_faults.FAULTS, *resource_faults.FAULTS)
 CAMPAIGN_ROUNDS, CI_ROUNDS = 200, 10
 MAY_BE_MISSING = ()  # in a campaign
 
@@ -28,13 +29,15 @@ def parse(arguments):
     parser.add_argument("--rounds", type=int, help=f"how many ({CI_ROUNDS}; with --campaign {CAMPAIGN_ROUNDS})")
     parser.add_argument("--seed", type=int, default=1, help="orders the faults (1)")
     parser.add_argument("--json", metavar="FILE", help="write the sum there, and a line for each round to FILE.rounds")
-    parser.add_argument("--campaign", action="store_true", help="all faults must be there")
+    parser.add_argument("--campaign", action="store_true", help="many rounds, and all faults must be there; so does "
+                        "KVRAIL_CAMPAIGN=1")
     parser.add_argument("--from", type=int, default=1, dest="first", metavar="K",
                         help="begin with round K, and add to what FILE.rounds has")
     parser.add_argument("--round", type=int, metavar="K", help="round K of the seed alone")
     parser.add_argument("--faults", metavar="NAME+NAME,NAME", help="these rounds instead of the seed's")
     parser.add_argument("--list", action="store_true", help="print the faults, and which this host cannot make")
     options = parser.parse_args(arguments)
+    options.campaign = options.campaign or bool(os.environ.get("KVRAIL_CAMPAIGN"))
     options.rounds = options.rounds or (CAMPAIGN_ROUNDS if options.campaign else CI_ROUNDS)
     options.bin_dir = os.environ["KVRAIL_BIN_DIR"]
     return options
@@ -61,7 +64,7 @@ def missing_faults():
     """Those that this host cannot make, each with its reason."""
     found = {}
     for fault in FAULTS:
-        reason = fault.missing() if hasattr(fault, "missing") else None
+        reason = fault.missing()
         if reason:
             found[fault.name] = reason
     return found

@@ -71,8 +71,9 @@ class OneWayLoss(FilterFault):
 
 
 class Loss(FilterFault):
-    """Some packets are lost on all rails, in both ways."""
+    """Some packets are lost on all rails, in both ways. Bytes still come through."""
     name = "loss"
+    counts_from_heal = True
 
     def __init__(self, rng):
         super().__init__(rng)
@@ -149,8 +150,9 @@ class SlowRail(Fault):
 
 
 class SlowRails(SlowRail):
-    """All rails are suddenly slow."""
+    """All rails are suddenly slow. Bytes still come through."""
     name = "slow_rails"
+    counts_from_heal = True
 
     def __init__(self, rng):
         super().__init__(rng)

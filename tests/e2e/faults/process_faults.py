@@ -106,6 +106,25 @@ class KillEngine(Fault):
             return False
 
 
+class RollingRestart(Fault):
+    """SIGTERM to each program, one after the other; each is back before the next one goes."""
+    name = "rolling_restart"
+    seconds = 0.0
+    alone = True
+    replays = 8
+    touches = frozenset([*SIDES, "scheduler"])
+
+    def strike(self, world, replay):
+        self.statuses = []
+        for program in (world.prefill, world.decode, world.scheduler):
+            program.signal(signal.SIGTERM)
+            self.statuses.append(program.wait(DRAIN_S + BOUND_S + 5))
+            world.restart(program)
+
+    def took_effect(self, world):
+        return self.statuses == [0, 0, 0]
+
+
 def of_role(kind, role, name, **attributes):
     return type(name, (kind,), {"name": name, "role": role, "touches": frozenset([role]), **attributes})
 
@@ -125,6 +144,7 @@ FAULTS = (
     of_role(Freeze, "decode", "freeze_decode_agent", stops_agents=("target",)),
     of_role(Freeze, "scheduler", "freeze_scheduler", counts_from_heal=False, deadline_s=60),
     FreezeBothAgents,
+    RollingRestart,
     of_engine(FreezeEngine, "source", "freeze_source_engine", stops_engines=("source",)),
     of_engine(FreezeEngine, "target", "freeze_target_engine", stops_engines=("target",)),
     of_engine(KillEngine, "source", "kill_source_engine", kills_engines=("source",)),

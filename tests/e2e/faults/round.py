@@ -5,7 +5,7 @@ import time
 
 from fault import Unavailable
 from hosts import Network
-from journal import Journal, Strike, hangs, latencies_ms
+from journal import Journal, Journals, Strike, hangs, latencies_ms
 from programs import BOUND_S, Replay, World, wait_until, write_trace
 
 CONCURRENCY = 8
@@ -54,21 +54,25 @@ class Round:
     def play(self, world, began):
         write_trace(world.path("trace"), self.rng)
         deadline_s = min(fault.deadline_s for fault in self.faults)
-        replay = Replay(world, "replay", "--trace", world.path("trace"), "--speed", "1", "--concurrency",
-                        str(CONCURRENCY), "--prefill-tokens-per-s", "200000", "--deadline", f"{deadline_s}s",
-                        "--reconnect", "--progress", "--seed", str(self.options.seed))
-        journal, strike = Journal(replay.journal), Strike(deadline_s, BOUND_S)
+        count = max(fault.replays for fault in self.faults)
+        replays = [Replay(world, f"replay-{number}", "--trace", world.path("trace"), "--speed", "1", "--concurrency",
+                          str(max(2, CONCURRENCY // count)), "--prefill-tokens-per-s", "200000", "--deadline",
+                          f"{deadline_s}s", "--reconnect", "--progress", "--seed", str(self.options.seed + number))
+                   for number in range(count)]
+        journals, strike = Journals([replay.journal for replay in replays]), Strike(deadline_s, BOUND_S)
         warm = REQUESTS_MIN - CONCURRENCY if any(fault.ends_replay for fault in self.faults) else WARM_REQUESTS
-        if not wait_until(lambda: journal.read().ended_requests() >= warm or not replay.program.lives(), 15):
+        if not wait_until(lambda: journals.read().ended_requests() >= warm or not playing(replays), 15):
             raise RuntimeError("the replay made no progress before any fault")
         time.sleep(self.rng.uniform(0, 0.4))
-        self.strike_and_heal(world, replay, strike)
-        self.wait_for_requests(replay, journal, strike, began)
+        self.strike_and_heal(world, replays[0], strike)
+        self.wait_for_requests(replays, journals, strike, began)
         strike.interrupted_at = time.monotonic()
-        replay.program.signal(signal.SIGINT)
-        if replay.program.wait(BOUND_S + 20) is None:
-            self.problem("the replay did not end")
-        self.judge(replay, journal.read(), strike)
+        for replay in replays:
+            replay.program.signal(signal.SIGINT)
+        for replay in replays:
+            if replay.program.wait(BOUND_S + 20) is None:
+                self.problem(f"{replay.name} did not end")
+        self.judge(replays, journals.read(), strike)
 
     def strike_and_heal(self, world, replay, strike):
         strike.struck_at = time.monotonic()
@@ -101,25 +105,29 @@ class Round:
         for engine in fault.stops_engines:
             strike.stopped_engines[engine] = fault.struck_at, fault.healed_at
 
-    def wait_for_requests(self, replay, journal, strike, began):
+    def wait_for_requests(self, replays, journals, strike, began):
         """Until all that was on its way has ended, or had to, and enough was played."""
         bound = max(strike.ended_at, strike.counted_from) + BOUND_S + 0.5
-        enough = lambda: journal.read().ended_requests() >= REQUESTS_MIN
-        ended = lambda: not journal.read().open_sides(strike.ended_at) or not replay.program.lives()
-        wait_until(ended, max(0, bound - time.monotonic()))
-        wait_until(lambda: enough() or not replay.program.lives(), max(0, began + ROUND_S - 8 - time.monotonic()))
+        wait_until(lambda: not journals.read().open_sides(strike.ended_at) or not playing(replays),
+                   max(0, bound - time.monotonic()))
+        wait_until(lambda: journals.read().ended_requests() >= REQUESTS_MIN or not playing(replays),
+                   max(0, began + ROUND_S - 8 - time.monotonic()))
 
-    def judge(self, replay, journal, strike):
-        figures, result = replay.figures(), self.result
+    def judge(self, replays, journal, strike):
+        result = self.result
         stuck = hangs(journal, strike)
-        result["requests"] = len({side.request for side in journal.sides.values()})
+        result["requests"] = len({(number, request) for number, _, request in journal.sides})
         result["hangs"] = len(stuck)
         result["problems"] += stuck[:4]
         result["latencies_ms"] = latencies_ms(journal, strike, time.monotonic())
         result["in_flight"] = len(result["latencies_ms"])
-        result["failures"] = figures.get("failures", {})
+        result["counted_from"] = "strike" if strike.counted_from == strike.struck_at else "heal"
+        result["failures"] = {}
         result["leaked_pages"] += journal.leaked_pages(strike.gone)
-        self.count_wrong(figures, "the replay")
+        for replay in replays:
+            for reason, count in replay.figures().get("failures", {}).items():
+                result["failures"][reason] = result["failures"].get(reason, 0) + count
+            self.count_wrong(replay.figures(), replay.name)
         if result["requests"] < REQUESTS_MIN:
             result["few_requests"] = True
 
@@ -165,6 +173,10 @@ class Round:
         agents = {line.split('agent="')[1].split('"')[0] for line in lines}
         time.sleep(0.2)
         return not held and agents == {"prefill-0", "decode-0"}
+
+
+def playing(replays):
+    return any(replay.program.lives() for replay in replays)
 
 
 def keep_logs(folder):

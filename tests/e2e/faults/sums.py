@@ -22,10 +22,11 @@ def read_rounds(path):
 
 def add_up(results, missing, bound_ms=round(BOUND_S * 1000)):
     """missing: faults that this host cannot make, each with its reason."""
-    times, injected, seen = {}, {}, {}
+    times, counted_from, injected, seen = {}, {}, {}, {}
     unavailable = dict(missing)
     for result in results:
         times.setdefault(fault_key(result), []).extend(result["latencies_ms"])
+        counted_from.setdefault(fault_key(result), set()).add(result.get("counted_from", "strike"))
         for name in result["faults"]:
             seen[name] = seen.get(name, 0) + 1
         for name in result["injected"]:
@@ -40,6 +41,7 @@ def add_up(results, missing, bound_ms=round(BOUND_S * 1000)):
         "requests": sum(result["requests"] for result in results),
         "bound_ms": bound_ms,
         "p99_terminal_ms": {name: {"p99": percentile_99(values), "in_flight": len(values),
+                                   "counted_from": " or ".join(sorted(counted_from[name])),
                                    "within_bound": not values or percentile_99(values) <= bound_ms}
                             for name, values in sorted(times.items())},
         "dealt": dict(sorted(seen.items())),
