@@ -11,7 +11,7 @@ root=${KVRAIL_ROOT_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 KVRAIL_BIN_DIR=${KVRAIL_BIN_DIR:-$root/build/release/bin}
 PATH=$PATH:/usr/sbin:/sbin
 export KVRAIL_BIN_DIR PATH
-for command in python3 ip tc nft curl unshare nsenter; do
+for command in python3 ip tc nft curl setpriv unshare nsenter; do
     command -v $command >/dev/null || { echo "there is no $command" >&2 && exit 77; }
 done
 for program in kvrail kvrail-scheduler prefill-agent decode-agent; do
@@ -21,4 +21,16 @@ if ! unshare --mount --net --pid --fork --mount-proc true; then
     echo "no namespaces can be made here" >&2
     exit 77
 fi
-exec unshare --mount --pid --fork --kill-child --mount-proc python3 -B "$root/tests/e2e/faults/main.py" "$@"
+setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc python3 -B "$root/tests/e2e/faults/main.py" "$@" &
+spaces=$!
+# unshare takes no signal while it waits: its child does.
+pass_on() {
+    child=$(cat "/proc/$spaces/task/$spaces/children")
+    kill -TERM "${child% }" 2>/dev/null || true
+}
+trap pass_on INT TERM
+while :; do
+    status=0
+    wait $spaces || status=$?
+    kill -0 $spaces 2>/dev/null || exit $status
+done

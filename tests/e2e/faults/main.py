@@ -86,20 +86,23 @@ def repeat_command(options, result):
     return f"sh tests/e2e/faults.sh --seed {options.seed} --round {result['round']}"
 
 
-def play_rounds(options, work, lines, available):
+def play_rounds(options, work, lines, available, kept):
+    """kept: gets the folders with logs that stay."""
     results = []
     tls = os.path.join(work, "tls")
     make_certificates(options, tls)
     rounds = planned(options, available)
     for number, faults in rounds:
         folder = os.path.join(work, f"round-{number}")
-        result = Round(options, tls, folder, faults, order.round_rng(options.seed, number), number).run()
+        rng = order.round_rng(options.seed, "+".join(fault.name for fault in faults) if options.faults else number)
+        result = Round(options, tls, folder, faults, rng, number).run()
         results.append(result)
         show(result, rounds[-1][0])
         if lines:
             print(json.dumps(result), file=lines, flush=True)
         if result["problems"]:
             keep_logs(folder)
+            kept.append(folder)
             print(f"  its logs: {folder}\n  again: {repeat_command(options, result)}", flush=True)
         else:
             shutil.rmtree(folder)
@@ -120,15 +123,18 @@ def main(arguments):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     work = tempfile.mkdtemp(prefix="kvrail-faults.")
-    results, lines, interrupted = [], None, False
+    results, kept, lines, interrupted = [], [], None, False
     if options.json:
         lines = open(f"{options.json}.rounds", "a" if options.first > 1 else "w", encoding="utf-8")
     try:
-        results = play_rounds(options, work, lines, [fault for fault in FAULTS if fault.name not in missing])
+        results = play_rounds(options, work, lines, [fault for fault in FAULTS if fault.name not in missing],
+                              kept)
     except KeyboardInterrupt:
         interrupted = True
         print("interrupted", file=sys.stderr)
-    shutil.rmtree(os.path.join(work, "tls"), ignore_errors=True)
+    for folder in os.listdir(work):
+        if folder == "tls" or interrupted and os.path.join(work, folder) not in kept:
+            shutil.rmtree(os.path.join(work, folder), ignore_errors=True)
     if not os.listdir(work):
         os.rmdir(work)
     if options.json:

@@ -4,10 +4,18 @@ import random
 EVERY_FIFTH = 5
 
 
+SOON_S = 4.0
+
+
+def contradict(fault, other):
+    """A replay that ends waits 10 s for its last events, so that nothing may hold these back for long."""
+    return fault.ends_replay and other.seconds > SOON_S or bool(fault.touches & other.touches)
+
+
 def fits(fault, chosen, together):
     if fault.alone or any(other.alone for other in chosen):
         return not chosen and not (fault.alone and together > 1)
-    return not any(fault.touches & other.touches for other in chosen)
+    return not any(contradict(fault, other) or contradict(other, fault) for other in chosen)
 
 
 def rounds(faults, seed, count):
@@ -31,6 +39,6 @@ def rounds(faults, seed, count):
     return dealt
 
 
-def round_rng(seed, number):
+def round_rng(seed, which):
     """What varies within a round."""
-    return random.Random(f"round {seed} {number}")
+    return random.Random(f"round {seed} {which}")

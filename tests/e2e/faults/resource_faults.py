@@ -19,12 +19,12 @@ CLOCK_STEP_S = 3600
 
 class OfProgram(Fault):
     """It strikes one program, which the round chooses."""
-    roles = ("prefill", "decode", "scheduler")
+    roles = (*SIDES, "scheduler")
+    touches = frozenset(roles)
 
     def __init__(self, rng):
         super().__init__(rng)
         self.role = rng.choice(self.roles)
-        self.touches = frozenset([self.role])
 
     def program(self, world):
         return getattr(world, self.role)
@@ -40,7 +40,6 @@ class DescriptorsExhausted(OfProgram):
 
     def __init__(self, rng):
         super().__init__(rng)
-        self.touches = frozenset([self.role, "control"])
         self.met = self.filtering = self.healed = False
 
     def strike(self, world, replay):

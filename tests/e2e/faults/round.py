@@ -13,6 +13,8 @@ REQUESTS_MIN = 40
 WARM_REQUESTS = 5
 ROUND_S = 30
 CLEAN_REQUESTS, CLEAN_S = 12, 15
+HELD_METRICS = tuple(f"kvrail_{name}{{" for name in ("tenant_requests", "tenant_bytes", "registered_bytes",
+                                                    "rail_in_flight_writes"))
 
 
 class Round:
@@ -20,10 +22,11 @@ class Round:
         self.options, self.tls, self.folder, self.number, self.rng = options, tls, folder, number, rng
         self.faults = [fault(rng) for fault in faults]
         self.result = {"round": number, "seed": options.seed, "faults": [fault.name for fault in self.faults],
-                       "requests": 0, "wrong_bytes": 0, "hangs": 0, "leaked_pages": 0, "in_flight": 0,
+                       "requests": 0, "wrong_bytes": 0, "hangs": 0, "leaked_pages": 0, "unclean": False, "in_flight": 0,
                        "latencies_ms": [], "injected": [], "unavailable": {}, "problems": []}
 
     def problem(self, text):
+        self.result["unclean"] = True
         self.result["problems"].append(text)
 
     def run(self):
@@ -117,6 +120,8 @@ class Round:
         result = self.result
         stuck = hangs(journal, strike)
         result["requests"] = len({(number, request) for number, _, request in journal.sides})
+        if result["requests"] < REQUESTS_MIN:
+            self.problem(f"only {result['requests']} requests were played")
         result["hangs"] = len(stuck)
         result["problems"] += stuck[:4]
         result["latencies_ms"] = latencies_ms(journal, strike, time.monotonic())
@@ -128,8 +133,6 @@ class Round:
             for reason, count in replay.figures().get("failures", {}).items():
                 result["failures"][reason] = result["failures"].get(reason, 0) + count
             self.count_wrong(replay.figures(), replay.name)
-        if result["requests"] < REQUESTS_MIN:
-            result["few_requests"] = True
 
     def count_wrong(self, figures, whose):
         if not figures:
@@ -155,20 +158,18 @@ class Round:
         status = replay.program.wait(CLEAN_S + 10)
         if status != 0:
             self.problem(f"a clean replay afterwards ended with {status}: {replay.figures().get('failures')}")
-            self.result["unclean"] = True
         journal = Journal(replay.journal).read()
         self.result["leaked_pages"] += journal.leaked_pages({})
         self.count_wrong(replay.figures(), "the clean replay")
         replay.program.kill()
         held = []
         if not wait_until(lambda: self.nothing_held(world, held), BOUND_S + 5):
-            self.problem(f"the agents hold something at the end: {held[-1] if held else 'no metrics'}")
-            self.result["leaked_pages"] += max(1, sum(int(float(line.split()[-1])) for line in held[-1:]))
+            self.problem(f"the agents hold something at the end: {'; '.join(held) or 'no metrics'}")
+            self.result["leaked_pages"] += len(held)
 
     def nothing_held(self, world, held):
-        """Publishes, fetches and bytes of pages that the agents have, as the scheduler knows them."""
-        lines = [line for line in world.ask_scheduler("/metrics").splitlines()
-                 if line.startswith(("kvrail_tenant_requests{", "kvrail_tenant_bytes{"))]
+        """What the agents have of engines, publishes, fetches and writes, as the scheduler knows it."""
+        lines = [line for line in world.ask_scheduler("/metrics").splitlines() if line.startswith(HELD_METRICS)]
         held[:] = [line for line in lines if float(line.split()[-1]) > 0]
         agents = {line.split('agent="')[1].split('"')[0] for line in lines}
         time.sleep(0.2)

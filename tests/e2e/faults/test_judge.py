@@ -110,6 +110,15 @@ class Ordering(unittest.TestCase):
         for number, faults in enumerate(order.rounds(main.FAULTS, 7, 200), 1):
             self.assertIn(len(faults), (2, 3) if number % 5 == 0 else (1,))
 
+    def test_what_strikes_together_does_not_contradict(self):
+        for seed in range(1, 51):
+            for faults in order.rounds(main.FAULTS, seed, 60):
+                for at, fault in enumerate(faults):
+                    for other in faults[at + 1:]:
+                        self.assertFalse(fault.touches & other.touches)
+                        self.assertFalse(fault.ends_replay and other.seconds > order.SOON_S)
+                        self.assertFalse(other.ends_replay and fault.seconds > order.SOON_S)
+
     def test_fewer_rounds_are_the_beginning_of_more(self):
         self.assertEqual(order.rounds(main.FAULTS, 7, 20), order.rounds(main.FAULTS, 7, 200)[:20])
 
@@ -117,12 +126,12 @@ class Ordering(unittest.TestCase):
 class Adding(unittest.TestCase):
     def result(self, **more):
         return {"round": 1, "seed": 1, "faults": ["loss"], "requests": 40, "wrong_bytes": 0, "hangs": 0,
-                "leaked_pages": 0, "latencies_ms": [1.0], "injected": ["loss"], "unavailable": {}, "problems": [],
+                "leaked_pages": 0, "unclean": False, "latencies_ms": [1.0], "injected": ["loss"], "unavailable": {}, "problems": [],
                 "seconds": 9, **more}
 
     def test_each_of_the_three_is_bad(self):
         self.assertTrue(sums.good(sums.add_up([self.result(), self.result()], {})))
-        for name in ("wrong_bytes", "hangs", "leaked_pages"):
+        for name in ("wrong_bytes", "hangs", "leaked_pages", "unclean"):
             self.assertFalse(sums.good(sums.add_up([self.result(), self.result(**{name: 2})], {})))
 
     def test_the_99th_of_a_hundred_counts(self):
