@@ -35,6 +35,7 @@ def parse(arguments):
                         help="begin with round K, and add to what FILE.rounds has")
     parser.add_argument("--round", type=int, metavar="K", help="round K of the seed alone")
     parser.add_argument("--faults", metavar="NAME+NAME,NAME", help="these rounds instead of the seed's")
+    parser.add_argument("--keep", action="store_true", help="keep the logs of good rounds, too")
     parser.add_argument("--list", action="store_true", help="print the faults, and which this host cannot make")
     options = parser.parse_args(arguments)
     options.campaign = options.campaign or bool(os.environ.get("KVRAIL_CAMPAIGN"))
@@ -100,7 +101,7 @@ def play_rounds(options, work, lines, available, kept):
         show(result, rounds[-1][0])
         if lines:
             print(json.dumps(result), file=lines, flush=True)
-        if result["problems"]:
+        if result["problems"] or options.keep:
             keep_logs(folder)
             kept.append(folder)
             print(f"  its logs: {folder}\n  again: {repeat_command(options, result)}", flush=True)

@@ -86,7 +86,22 @@ class DescriptorsExhausted(OfProgram):
             limit_descriptors(self.pid, self.limits[0])
 
 
-class DiskFull(OfProgram):
+class StateFault(OfProgram):
+    """It strikes a state folder. An agent needs its own while the scheduler takes no reports: it takes none."""
+    table = "state_fault"
+
+    def strike(self, world, replay):
+        self.filtering = self.role != "scheduler"
+        if self.filtering:
+            world.network.add_filter(world.scheduler.host, self.table, [f"tcp dport {world.scheduler_port} counter drop"])
+
+    def heal(self, world):
+        if self.filtering:
+            world.network.remove_filter(world.scheduler.host, self.table)
+        self.filtering = False
+
+
+class DiskFull(StateFault):
     """The file system of a state folder fills up at run time."""
     name = "disk_full"
 
@@ -107,23 +122,26 @@ class DiskFull(OfProgram):
             return True
 
     def strike(self, world, replay):
+        super().strike(world, replay)
         self.full = self.fill()
 
     def took_effect(self, world):
         return self.full
 
     def heal(self, world):
+        super().heal(world)
         os.remove(os.path.join(self.folder, FILLER))
 
     def clean(self, world):
         run("umount", "--lazy", self.folder, check=False)
 
 
-class StateRemoved(OfProgram):
+class StateRemoved(StateFault):
     """A state folder is removed at run time."""
     name = "state_removed"
 
     def strike(self, world, replay):
+        super().strike(world, replay)
         self.folder = world.state(self.program(world))
         shutil.rmtree(self.folder)
         self.gone = not os.path.exists(self.folder)
