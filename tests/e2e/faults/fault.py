@@ -16,6 +16,7 @@ class Fault:
     deadline_s = 60  # of the round's requests; short where a process is away for longer than that
     touches = frozenset()  # two faults of one round touch nothing in common
     alone = False
+    needs_cables = False  # else the agents may also share a host, and copy by provider local
     replays = 1
     counts_from_heal = False
     stops_agents = ()  # the engines whose agents do not run meanwhile

@@ -35,6 +35,8 @@ def parse(arguments):
                         help="begin with round K, and add to what FILE.rounds has")
     parser.add_argument("--round", type=int, metavar="K", help="round K of the seed alone")
     parser.add_argument("--faults", metavar="NAME+NAME,NAME", help="these rounds instead of the seed's")
+    parser.add_argument("--provider", choices=("tcp", "tcp+local"), help="of rounds without a fault of cables (a third "
+                        "of these: tcp+local, both agents on one host)")
     parser.add_argument("--keep", action="store_true", help="keep the logs of good rounds, too")
     parser.add_argument("--list", action="store_true", help="print the faults, and which this host cannot make")
     options = parser.parse_args(arguments)
@@ -77,7 +79,7 @@ def show(result, last):
     verdict = "; ".join(result["problems"]) or "good"
     unseen = [name for name in result["faults"] if name not in result["injected"]]
     effect = f" (no effect seen of {', '.join(unseen)})" if unseen else ""
-    print(f"round {result['round']}/{last} {'+'.join(result['faults'])}{effect}: {result['requests']} requests, {p99}, "
+    print(f"round {result['round']}/{last} {result['provider']} {'+'.join(result['faults'])}{effect}: {result['requests']} requests, {p99}, "
           f"{result['seconds']} s: {verdict}", flush=True)
 
 

@@ -3,7 +3,11 @@ from fault import Fault
 from hosts import CONTROL_CABLE, RAIL_RATE, RAILS, address
 
 
-class FilterFault(Fault):
+class CableFault(Fault):
+    needs_cables = True
+
+
+class FilterFault(CableFault):
     """Packets that arrive at one end or both meet a rule."""
     touches = frozenset(["rails"])
     table = "fault"
@@ -119,7 +123,7 @@ class ControlPartition(FilterFault):
         return [f"{from_cables([CONTROL_CABLE], host)} counter drop"]
 
 
-class SlowRail(Fault):
+class SlowRail(CableFault):
     """One rail of two is suddenly 50 or 100 times slower."""
     name = "slow_rail"
     seconds = 9.0
@@ -160,7 +164,7 @@ class SlowRails(SlowRail):
         self.rate = "1mbit"
 
 
-class LinkDown(Fault):
+class LinkDown(CableFault):
     """A rail's interface is down at one end."""
     name = "link_down"
     touches = frozenset(["rails"])

@@ -8,6 +8,7 @@ import time
 
 from hosts import CONTROL_CABLE, RAILS, SCHEDULER_CABLE, address
 
+CABLES, LOCAL = "tcp", "tcp+local"
 HEARTBEAT_S, QUIET_S, DRAIN_S = 1.0, 0.3, 3
 HEARTBEAT_BOUND_S = 3 * HEARTBEAT_S
 # To replace the endpoint of a rail, on two cores that are busy.
@@ -87,8 +88,8 @@ def is_stopped(pid):
 class World:
     """All that a round has; fresh for each. `folder` keeps its logs."""
 
-    def __init__(self, options, network, tls, folder):
-        self.options, self.network, self.tls, self.folder = options, network, tls, folder
+    def __init__(self, options, network, tls, folder, provider):
+        self.options, self.network, self.tls, self.folder, self.provider = options, network, tls, folder, provider
         os.makedirs(folder)
         self.port = self.scheduler_port = 0
         self.replays = []
@@ -96,7 +97,8 @@ class World:
                                  [self.path("scheduler.port")])
         self.prefill = Program("prefill", network.source, [], self.path("prefill.log"),
                                [self.path("prefill.port"), self.path("source.sock")])
-        self.decode = Program("decode", network.target, [], self.path("decode.log"), [self.path("target.sock")])
+        decode_host = network.source if provider == LOCAL else network.target
+        self.decode = Program("decode", decode_host, [], self.path("decode.log"), [self.path("target.sock")])
         self.programs = (self.scheduler, self.prefill, self.decode)
 
     def path(self, name):
@@ -144,7 +146,7 @@ class World:
 
     def agent_options(self, program):
         rails = [word for rail in RAILS for word in ("--rail", address(rail, program.host.end))]
-        return ["--provider", "tcp", *rails, "--scheduler", f"{address(SCHEDULER_CABLE, 1)}:{self.scheduler_port}",
+        return ["--provider", self.provider, *rails, "--scheduler", f"{address(SCHEDULER_CABLE, 1)}:{self.scheduler_port}",
                 "--state-dir", self.state(program), "--heartbeat", f"{int(HEARTBEAT_S * 1000)}ms", "--quiet",
                 f"{int(QUIET_S * 1000)}ms", "--drain-timeout", f"{DRAIN_S}s"]
 

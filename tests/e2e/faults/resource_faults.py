@@ -14,7 +14,8 @@ from programs import limit_descriptors
 
 FILLER = "filler"
 DISK_BYTES, HOG_BYTES = 64 << 20, 512 << 20
-CLOCK_STEP_S = 3600
+FORWARD_S = 3600
+BACK_S = 240  # certificates hold from five minutes before they were made
 
 
 class OfProgram(Fault):
@@ -35,6 +36,7 @@ class DescriptorsExhausted(OfProgram):
     name = "descriptors_exhausted"
     roles = tuple(SIDES)
     touches = frozenset([*SIDES, "control"])
+    needs_cables = True
     table = "descriptor_fault"
     seconds = 5.0
 
@@ -268,7 +270,7 @@ class MemoryFull(OfProgram):
 
 
 class ClockStep(OfProgram):
-    """The wall clock of one program is an hour off (tests/support/stepped_clock.c)."""
+    """The wall clock of one program steps, and later back (tests/support/stepped_clock.c)."""
     step_s = 0
 
     @staticmethod
@@ -299,12 +301,12 @@ class ClockStep(OfProgram):
 
 class ClockForward(ClockStep):
     name = "clock_forward"
-    step_s = CLOCK_STEP_S
+    step_s = FORWARD_S
 
 
 class ClockBack(ClockStep):
     name = "clock_back"
-    step_s = -CLOCK_STEP_S
+    step_s = -BACK_S
 
 
 FAULTS = (DescriptorsExhausted, DiskFull, StateRemoved, MemoryFull, ClockForward, ClockBack)

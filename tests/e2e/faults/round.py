@@ -6,12 +6,14 @@ import time
 from fault import Unavailable
 from hosts import Network
 from journal import Journal, Journals, Strike, hangs, latencies_ms
-from programs import BOUND_S, Replay, World, wait_until, write_trace
+from programs import BOUND_S, CABLES, LOCAL, Replay, World, wait_until, write_trace
 
 CONCURRENCY = 8
 REQUESTS_MIN = 40
 WARM_REQUESTS = 5
 ROUND_S = 30
+LOCAL_SHARE = 1 / 3
+TOKENS_PER_S = {CABLES: 200000, LOCAL: 12000}  # what the cables carry is slower; copies are faster
 CLEAN_REQUESTS, CLEAN_S = 12, 15
 HELD_METRICS = tuple(f"kvrail_{name}{{" for name in ("tenant_requests", "tenant_bytes", "registered_bytes",
                                                     "rail_in_flight_writes"))
@@ -24,6 +26,11 @@ class Round:
         self.result = {"round": number, "seed": options.seed, "faults": [fault.name for fault in self.faults],
                        "requests": 0, "wrong_bytes": 0, "hangs": 0, "leaked_pages": 0, "unclean": False, "in_flight": 0,
                        "latencies_ms": [], "injected": [], "unavailable": {}, "problems": []}
+        self.provider = CABLES
+        share = {CABLES: 0, LOCAL: 1}.get(options.provider, LOCAL_SHARE)
+        if not any(fault.needs_cables for fault in self.faults) and rng.random() < share:
+            self.provider = LOCAL
+        self.result["provider"] = self.provider
 
     def problem(self, text):
         self.result["unclean"] = True
@@ -33,7 +40,7 @@ class Round:
         """The result, a value for JSON."""
         began = time.monotonic()
         network = Network()
-        world = World(self.options, network, self.tls, self.folder)
+        world = World(self.options, network, self.tls, self.folder, self.provider)
         try:
             for fault in self.faults:
                 fault.prepare(world)
@@ -59,7 +66,8 @@ class Round:
         deadline_s = min(fault.deadline_s for fault in self.faults)
         count = max(fault.replays for fault in self.faults)
         replays = [Replay(world, f"replay-{number}", "--trace", world.path("trace"), "--speed", "1", "--concurrency",
-                          str(max(2, CONCURRENCY // count)), "--prefill-tokens-per-s", "200000", "--deadline",
+                          str(max(2, CONCURRENCY // count)), "--prefill-tokens-per-s",
+                          str(TOKENS_PER_S[self.provider]), "--deadline",
                           f"{deadline_s}s", "--reconnect", "--progress", "--seed", str(self.options.seed + number))
                    for number in range(count)]
         journals, strike = Journals([replay.journal for replay in replays]), Strike(deadline_s, BOUND_S)

@@ -38,6 +38,8 @@ def add_up(results, missing, bound_ms=round(BOUND_S * 1000)):
         "hangs": sum(result["hangs"] for result in results),
         "leaked_pages": sum(result["leaked_pages"] for result in results),
         "unclean": sum(result["unclean"] for result in results),
+        "providers": {name: sum(result["provider"] == name for result in results)
+                      for name in sorted({result["provider"] for result in results})},
         "requests": sum(result["requests"] for result in results),
         "bound_ms": bound_ms,
         "p99_terminal_ms": {name: {"p99": percentile_99(values), "in_flight": len(values),

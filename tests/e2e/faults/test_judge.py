@@ -126,7 +126,7 @@ class Ordering(unittest.TestCase):
 class Adding(unittest.TestCase):
     def result(self, **more):
         return {"round": 1, "seed": 1, "faults": ["loss"], "requests": 40, "wrong_bytes": 0, "hangs": 0,
-                "leaked_pages": 0, "unclean": False, "latencies_ms": [1.0], "injected": ["loss"], "unavailable": {}, "problems": [],
+                "leaked_pages": 0, "unclean": False, "latencies_ms": [1.0], "provider": "tcp", "injected": ["loss"], "unavailable": {}, "problems": [],
                 "seconds": 9, **more}
 
     def test_each_of_the_three_is_bad(self):
