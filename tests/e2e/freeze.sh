@@ -3,7 +3,7 @@
 # does no harm. Its peer has given it up and taken pages back; its late writes must touch none of them.
 # Argument: prefill or decode. Method: SIGSTOP and SIGCONT in the middle of a replay, three times, each until
 # the peer has lost the stopped agent and found it again. The replay looks for wrong bytes and for pages
-# that are written after their end. Who was stopped says so, and calls nobody silent for that time.
+# that are written after their end. The stopped agent says that it did not run, and calls no peer silent for that time.
 set -eu
 victim=${1:?prefill or decode}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
