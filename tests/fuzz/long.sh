@@ -34,11 +34,12 @@ run_one() {
     name=$1
     mkdir -p "$work/$name"
     log=$work/$name.log
+    commit=$(git -C "$root" rev-parse --short HEAD)
     result=clean
-    "$programs/fuzz.$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    "$programs/fuzz.$name" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$work/$name-" "$work/$name" "$corpora/$name" >"$log" 2>&1 || result=FOUND
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    echo "$name $(git -C "$root" rev-parse --short HEAD) $seconds ${runs:-0} $result" | tee -a "$work/minutes"
+    echo "$name $commit $seconds ${runs:-0} $result" | tee -a "$work/minutes"
     [ "$result" = clean ]
 }
 
