@@ -442,8 +442,8 @@ static void find_silent(struct kvr_session *session, kvr_ns now)
 
     if (session->excused)
         snprintf(here, sizeof(here),
-                 "nothing was heard from it for %" PRIu64 " ms, besides %" PRIu64
-                 " ms in which this process did not run",
+                 "nothing was heard from it for %" PRIu64
+                 " ms (and this process did not run for %" PRIu64 " ms)",
                  ms, session->absent / KVR_MS);
     else
         snprintf(here, sizeof(here), "nothing was heard from it for %" PRIu64 " ms", ms);

@@ -272,6 +272,7 @@ void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *noti
         return;
     }
     if (sim_engine_holds(user->engine, notice)) {
+        user->accepted |= notice->kind == KVR_NOTICE_ACCEPTED;
         user->end_held |= kvr_notice_terminal(notice->kind);
         if (fetch != NULL)
             fetch->failing_held |= notice->kind == KVR_NOTICE_FAILING;

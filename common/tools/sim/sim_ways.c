@@ -108,6 +108,8 @@ void sim_ways_begin(struct sim_world *world)
         return;
     faults = faults_choose(world, &ways->rng);
     ways->any = faults != 0;
+    if (ways->any) /* both together would leave few transfers for the ways */
+        world->faults &= ~(SIM_FAULT_BIT(SIM_AGENT_FROZEN) | SIM_FAULT_BIT(SIM_ENGINE_STOPPED));
     if (sim_warms_up(world) && kvr_rng_percent(&ways->rng, CUT_PERCENT))
         for (uint32_t i = 0; i < SIM_SOURCES * SIM_TARGETS; i++)
             ways->cut[i / SIM_TARGETS][i % SIM_TARGETS] =
