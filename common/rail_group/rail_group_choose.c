@@ -26,10 +26,10 @@
 
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link)
 {
-    if (link->again_count == 0 || group->now >= link->again_until)
+    if (link->again.count == 0 || group->now >= link->again.until)
         return false;
-    return link->again_count > AGAIN_QUICK ||
-           group_settled(&link->rail->counters) == link->again_settled;
+    return link->again.count > AGAIN_QUICK ||
+           group_settled(&link->rail->counters) == link->again.settled;
 }
 
 /* Arms the group's retry timer for a waiting link. The time that the timer held may have been
@@ -38,8 +38,8 @@ static bool must_wait(struct kvr_group *group, const struct group_link *link)
 {
     if (!group_link_waits(group, link))
         return false;
-    if (link->again_until < group->timers.retry_at)
-        group->timers.retry_at = link->again_until;
+    if (link->again.until < group->timers.retry_at)
+        group->timers.retry_at = link->again.until;
     return true;
 }
 
@@ -79,7 +79,7 @@ static kvr_ns through_in(const struct kvr_group *group, const struct group_link 
  * may be no later write. Without doorbells this would only make fast rails wait for slow ones. */
 static bool owes_doorbell(const struct group_link *link)
 {
-    return link->rail->unrung && link->rail->limits.doorbells && link->again_count <= AGAIN_QUICK;
+    return link->rail->unrung && link->rail->limits.doorbells && link->again.count <= AGAIN_QUICK;
 }
 
 /* Begins a batch on the link: as much as it has room for, up to one doorbell's worth. */

@@ -34,8 +34,8 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     link->progress_at = group->now;
     link->doubted = link->doubted && (settled->failed || settled->slow);
     link->proven = link->proven || !settled->failed;
-    link->through_at = settled->failed ? link->through_at : group->now;
-    link->again_count = 0;
+    link->look.through_at = settled->failed ? link->look.through_at : group->now;
+    link->again.count = 0;
     if (link->warmth == LINK_COLD && !settled->failed && !settled->slow)
         group_link_warmed(group, link);
     rail->writes -= settled->writes;

@@ -73,7 +73,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     kvr_status status = KVR_RAIL_FAILED;
 
     assert(!link->inserted);
-    link->again_count = 0;
+    link->again.count = 0;
     link->renew_by = 0;
     link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */

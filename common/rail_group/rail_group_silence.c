@@ -7,7 +7,7 @@
 static bool link_owes(const struct kvr_group *group, const struct group_link *link)
 {
     return link->writes > 0 ||
-           (link->again_count > 0 && group->now < link->again_until + group->timers.silence_ns / 2);
+           (link->again.count > 0 && group->now < link->again.until + group->timers.silence_ns / 2);
 }
 
 /* A peer that is gone left nothing but a warm-up write, to an address that never answered. The

@@ -36,12 +36,10 @@ void group_look_begin(struct kvr_group *group, struct group_link *link)
     kvr_ns rail = pace_of(&link->rail->pace, link->rail->bytes);
     kvr_ns pair = pace_of(&link->pace, link->bytes);
 
-    link->look = (struct group_look){
-        .mark = link->posted,
-        .carried = link->carried,
-        .since = group->now,
-        .promised = rail > pair ? rail : pair,
-    };
+    link->look.mark = link->look.posted;
+    link->look.carried = link->carried;
+    link->look.since = group->now;
+    link->look.promised = rail > pair ? rail : pair;
 }
 
 static bool is_sibling(const struct group_link *link, const struct group_link *other)
@@ -74,7 +72,7 @@ static struct group_link *sibling_that_carries(struct kvr_group *group,
 
         if (!is_sibling(link, other))
             continue;
-        if (other->through_at > link->look.since) {
+        if (other->look.through_at > link->look.since) {
             if (found == NULL ||
                 pace_of(&other->pace, PACE_UNIT) < pace_of(&found->pace, PACE_UNIT))
                 found = other;
@@ -126,7 +124,7 @@ kvr_ns group_link_look(struct kvr_group *group, struct group_link *link)
 
     if (link->writes == 0 || group_look_ns(group) == 0 || KVR_MUTANT(slow_rail_kept))
         return KVR_NEVER;
-    if (look->since == 0 || link->posted - link->writes >= look->mark)
+    if (look->since == 0 || link->look.posted - link->writes >= look->mark)
         group_look_begin(group, link);
     if (group->now - look->since < verdict_ns(group) || !link->proven || link->warmth == LINK_COLD)
         return next;
@@ -154,7 +152,7 @@ bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns t
         return false;
     }
     for (uint32_t i = 0; i < peer->link_count; i++) {
-        kvr_ns theirs = SLOWER * pace_of(&peer->links[i]->pace, link->scratch_bytes);
+        kvr_ns theirs = SLOWER * pace_of(&peer->links[i]->pace, link->scratch.bytes);
 
         if (!is_sibling(link, peer->links[i]))
             continue;
@@ -169,7 +167,7 @@ bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns t
         return false;
     }
     link->slow.is = false;
-    link->pace.unit_ns = took * PACE_UNIT / link->scratch_bytes;
+    link->pace.unit_ns = took * PACE_UNIT / link->scratch.bytes;
     link->rail->pace.unit_ns = kvr_min_u64(link->rail->pace.unit_ns, link->pace.unit_ns);
     return true;
 }

@@ -49,8 +49,8 @@ void group_link_cool(struct kvr_group *group, struct group_link *link,
     bool warms = group->scratch != NULL && address->scratch_bytes >= WARM_LEAST;
 
     link->warmth = warms ? LINK_COLD : LINK_UNWARMED;
-    link->scratch = address->scratch;
-    link->scratch_bytes = kvr_min_u32(address->scratch_bytes, WARM_BYTES);
+    link->scratch =
+        (struct group_scratch){address->scratch, kvr_min_u32(address->scratch_bytes, WARM_BYTES)};
     link->wanted = link->uncopied = false;
     if (warms)
         group->timers.warm_at = group->now;
@@ -145,9 +145,9 @@ void group_link_probe(struct kvr_group *group, struct group_link *link)
     struct kvr_fabric_piece piece = {
         .local = group->scratch->base,
         .memory = group->scratch->memory[rail],
-        .remote = link->scratch.base,
-        .key = link->scratch.key,
-        .bytes = link->scratch_bytes,
+        .remote = link->scratch.key.base,
+        .key = link->scratch.key.key,
+        .bytes = link->scratch.bytes,
     };
     struct kvr_fabric_write write = {
         .pieces = &piece,
@@ -172,7 +172,7 @@ static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link
     if (group->now < rewarm_at)
         return rewarm_at;
     if (group_link_waits(group, link))
-        return link->again_until;
+        return link->again.until;
     return link->rail->writes < link->rail->writes_max ? group->now : group->now + WARM_ROOM_NS;
 }
 
@@ -192,7 +192,7 @@ static kvr_ns warm_links(struct kvr_group *group, bool doubted, uint32_t *tries)
         if (at <= group->now) {
             ++*tries;
             group_link_probe(group, link);
-            at = needs_warm_up(group, link) ? link->again_until : KVR_NEVER;
+            at = needs_warm_up(group, link) ? link->again.until : KVR_NEVER;
         }
         next = at < next ? at : next;
     }

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Goal: a rail that is half dead costs what it carried, and no more. One of two rails falls to 1 Mbit/s, or one of
-# four carries nothing any more: from 2 s after that on, the others carry at least 0.9 of what they can; no
-# transfer of 64 MiB takes longer than three times the p99 of a replay over the others alone, and none of 1 MiB
-# longer than 2 s. Method: rails capped by tc far below the machine's speed; the bytes that leave over the other
-# rails are counted before and after the fault. A campaign requires this over rails of 800 Mbit/s; the everyday
-# run has 1 MiB alone, slower rails, and asks for half as much.
+# four carries nothing any more. From 2 s after that on, the others carry at least 0.9 of what they can. No transfer
+# of 64 MiB takes longer than three times the p99 of a replay over the others alone, and none of 1 MiB takes longer
+# than 2 s. Method: rails capped by tc far below the machine's speed; the bytes that leave over the other rails are
+# counted before and after the fault. A campaign requires this over rails of 800 Mbit/s. The everyday run has 1 MiB
+# alone and slower rails, and asks for half as much.
 set -eu
 if [ $# = 0 ]; then
     sh "$0" slow 2 1 ${KVRAIL_CAMPAIGN:+4000}

@@ -122,7 +122,7 @@ static void a_rail_five_times_slower_is_kept(void **state)
     close_rails();
 }
 
-/* Nobody knows which is to blame: the peer may have stopped. */
+/* Both may be well: the peer may have stopped. */
 static void two_silent_rails_wait_for_the_silence_bound(void **state)
 {
     struct kvr_group_message message;

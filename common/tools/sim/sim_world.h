@@ -22,6 +22,7 @@
  *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
  *   sim_keys.c     keys of one transfer alone: open when GRANT names them, closed when it ends
  *   sim_planes.c   rails in networks that do not reach each other: do writes stay in theirs?
+ *   sim_grey.c     pairs that hang beside a pair that carries
  *   sim_ways.c     ways from one card to one card: lost, flapping, slow, or without answers
  *   sim_share.c    whether tenants share the rails by their weights
  *   sim_order.c    what an operator asks of requests that wait for their targets
