@@ -79,8 +79,7 @@
     X(tenant_not_compared, "rule 13: a target of another tenant gets nothing")                     \
     X(weight_forgotten, "rule 15: tenants share the rails by their weights")                       \
     X(planes_by_place, "rule 16: a write leaves its plane only where nothing else reaches")        \
-    X(slow_rail_kept, "rule 3: a rail that delivers far less than its siblings gives up what is on "  \
-                      "its way")                                                                   \
+    X(slow_rail_kept, "rule 17: a slow pair gives up what is on its way")                          \
     X(rail_back_by_acceptance, "rule 5: a pair that failed carries a warm-up before users' "       \
                                "writes")
 
