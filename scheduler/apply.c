@@ -102,20 +102,24 @@ static bool take_opening(struct apply *apply, struct transfer *transfer,
     return true;
 }
 
+static uint64_t transfer_of(const struct kvr_report *report, const struct kvr_event *event)
+{
+    return event->transfer != 0 ? event->transfer
+                                : transfer_opening_id(report->agent, report->boot, event);
+}
+
 static kvr_status apply_event(struct apply *apply, const struct kvr_report *report, uint32_t index,
                               int64_t now_ns, struct kvr_error *error)
 {
     const struct kvr_event *event = &report->events[index];
     int64_t at_ns = (int64_t)kvr_report_wall(report, event->at);
-    uint64_t id = event->transfer;
+    uint64_t id = transfer_of(report, event);
     struct touched *touched;
 
     if (at_ns <= 0) /* no time that a clock could show: before 1970, or after 2262 */
         at_ns = now_ns;
     if (event->kind == KVR_EVENT_KIND_END)
         return KVR_OK; /* a kind of a newer agent: only its number counts */
-    if (id == 0)
-        id = transfer_opening_id(report->agent, report->boot, event);
     touched = touch(apply, id);
     if (touched == NULL ||
         (event->transfer != 0 && !take_opening(apply, &touched->transfer, report, event)))
@@ -144,14 +148,36 @@ static kvr_status check_numbers(const struct kvr_report *report, uint64_t last,
     return KVR_OK;
 }
 
+/* The network was late with a report that its agent has sent again since: its last event is here,
+ * under its number. No other program can have put it there before, because ids of transfers are
+ * random. */
+static bool is_late(struct apply *apply, const struct kvr_report *report, bool *ret_late)
+{
+    uint32_t last = report->event_count;
+
+    *ret_late = false;
+    while (last > 0 && report->events[last - 1].kind == KVR_EVENT_KIND_END)
+        last--; /* it is not kept */
+    return last == 0 ||
+           store_has_event(apply->store, transfer_of(report, &report->events[last - 1]),
+                           report->agent, report->boot, report->sequence_first + last - 1,
+                           report->events[last - 1].kind, ret_late);
+}
+
 /* Up to which number the events of this boot are here. What the agent has not made cannot be here:
  * another program reported in its name, and its own events count from where they are. */
 static bool position_of(struct apply *apply, const struct kvr_report *report, uint64_t *ret_known)
 {
+    bool late;
+
     if (!store_position(apply->store, report->agent, report->boot, ret_known))
         return false;
     if (report->sequence_made == 0 || *ret_known <= report->sequence_made ||
         report->event_count == 0)
+        return true;
+    if (!is_late(apply, report, &late))
+        return false;
+    if (late)
         return true;
     kvr_log_warning("events up to %" PRIu64 " of %s are here, and it has made %" PRIu64
                     ": another program reported in its name; its own events are taken again",

@@ -40,6 +40,9 @@ bool store_set_position(struct store *store, const char *agent, uint64_t boot, u
 bool store_add_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
                      uint64_t sequence, const struct kvr_event *event, int64_t at_ns,
                      int64_t now_ns);
+/* Is an event of that kind here, under that number of that start of the agent? */
+bool store_has_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
+                     uint64_t sequence, kvr_event_kind kind, bool *ret_has);
 /* Inserts when ordinal is 0 (and sets it), else updates. */
 bool store_put_transfer(struct store *store, struct transfer *transfer);
 bool store_delete_transfer(struct store *store, uint64_t id);

@@ -18,6 +18,8 @@
     X(SQL_ADD_EVENT,                                                                               \
       "INSERT INTO events (arrived_ns, transfer, agent, boot, sequence, role, kind, at_ns, peer, " \
       "bytes, retries, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
+    X(SQL_HAS_EVENT, "SELECT EXISTS (SELECT 1 FROM events WHERE transfer = ?1 AND agent = ?2 AND " \
+                     "boot = ?3 AND sequence = ?4 AND kind = ?5)")                                 \
     X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of a side, 18 of later ones */    \
       "INSERT OR REPLACE INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"                  \
       "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"       \

@@ -3,6 +3,7 @@
 
 #include "scheduler/store_rows.h"
 
+/* Or another number that stands alone. */
 static void read_position(sqlite3_stmt *statement, void *self)
 {
     store_read(statement, STORE_VALUES(INT(*(uint64_t *)self)));
@@ -32,6 +33,19 @@ bool store_add_event(struct store *store, uint64_t transfer, const char *agent, 
                                  TEXT(kvr_event_name(event->kind)), INT(at_ns), TEXT(event->peer),
                                  INT(event->bytes), INT(event->retries),
                                  STORE_AT(STORE_STATUS, event->outcome), TEXT(event->detail)));
+}
+
+bool store_has_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
+                     uint64_t sequence, kvr_event_kind kind, bool *ret_has)
+{
+    uint64_t found = 0;
+    bool asked = store_each(store_bind(store, SQL_HAS_EVENT,
+                                       STORE_VALUES(INT(transfer), TEXT(agent), INT(boot),
+                                                    INT(sequence), TEXT(kvr_event_name(kind)))),
+                            read_position, &found);
+
+    *ret_has = found != 0;
+    return asked;
 }
 
 bool store_put_transfer(struct store *store, struct transfer *transfer)

@@ -73,7 +73,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     kvr_status status = KVR_RAIL_FAILED;
 
     assert(!link->inserted);
-    link->again_count = 0;
+    link->again.count = 0;
     link->renew_by = 0;
     link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
@@ -136,6 +136,8 @@ void group_link_make(struct kvr_group *group, struct group_link **place,
     link->tries = like->tries;
     link->there = like->there;
     link->carried = like->carried;
+    link->slow = like->slow;
+    link->pace.unit_ns = like->pace.unit_ns;
     link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
     *place = link;
     link_insert(group, link);

@@ -7,7 +7,7 @@
 static bool link_owes(const struct kvr_group *group, const struct group_link *link)
 {
     return link->writes > 0 ||
-           (link->again_count > 0 && group->now < link->again_until + group->timers.silence_ns / 2);
+           (link->again.count > 0 && group->now < link->again.until + group->timers.silence_ns / 2);
 }
 
 /* A peer that is gone left nothing but a warm-up write, to an address that never answered. The
@@ -59,7 +59,8 @@ void group_silence_begins(struct kvr_group *group, struct group_link *link)
     kvr_ns at;
 
     link->progress_at = group->now;
-    at = look_at(group, link);
+    link->look.since = 0;
+    at = kvr_min_u64(look_at(group, link), group->now + group_look_ns(group));
     if (group->timers.silence_ns > 0 && at < group->timers.silence_at)
         group->timers.silence_at = at;
 }
@@ -177,7 +178,9 @@ void group_links_silent(struct kvr_group *group)
             tell_stuck(group, link);
         else if (group->now >= next)
             group_link_break(group, link, KVR_TIMED_OUT);
-        else if (next < group->timers.silence_at)
+        else if (!retired)
+            next = kvr_min_u64(next, group_link_look(group, link));
+        if (group->now < next && next < group->timers.silence_at)
             group->timers.silence_at = next;
     }
     for (uint32_t i = group->rail_first; i < group->rail_end; i++)

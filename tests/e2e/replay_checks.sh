@@ -48,6 +48,15 @@ found() {
 good
 [ "$(figure bytes)" = "$(figure bytes_verified)" ] || fail "not every byte was verified"
 good --verify sampled
+
+# journaled TEXT: lines of the journal with it.
+journaled() { grep -c -- "$1" "$work/journal" || true; }
+good --no-prefix-cache --journal "$work/journal"
+for text in '"engine": "source", "what": "opened"' '"engine": "target", "what": "opened"' \
+    '"source_free".*"status": "ok", "terminal": true' '"done".*"status": "ok", "terminal": true'; do
+    [ "$(journaled "$text")" = 40 ] || fail "the journal has $text $(journaled "$text") times, not 40"
+done
+[ "$(journaled '"what": "finished", "pages": 0}')" = 2 ] || fail "the journal does not say that all pages are free"
 good --pages shuffled --page-tokens 64 --chunk-tokens 1000 --model deepseek-v3
 good --no-prefix-cache --pages fresh --model qwen3-235b-a22b --layers 3 --kv-bytes-per-token 1536
 expect tokens_skipped 0
@@ -61,7 +70,8 @@ found misplace 'right for token'
 found count 'COUNTS DIFFER'
 found no_tail 'request 20 is DONE without its tail'
 found fail 'rail_failed'
-found die 'lost its agent'
+found die 'lost its agent' --journal "$work/journal"
+[ "$(journaled '"detached"')" -gt 0 ] || fail "the journal does not say that the agent is gone"
 expect_most settle_ms 3000
 for kind in page layer swap; do
     found "" "wrong: request 21 .* layer" --corrupt $kind
@@ -76,7 +86,7 @@ replay --requests 1 || status=$?
 [ "$status" = 75 ] || fail "without agents it ended in $status"
 for arguments in "--page-tokens 17" "--speed fast" "--kv-bytes-per-token 100" "--pool-bytes 4G" \
     "--trace /nowhere" "--corrupt page --verify none" "--model gpt-2" "--json /nowhere/figures.json" \
-    "--pid-file /nowhere/pids"; do
+    "--pid-file /nowhere/pids" "--journal /nowhere/journal"; do
     status=0
     # shellcheck disable=SC2086
     replay $arguments || status=$?

@@ -64,7 +64,7 @@ static void warm_up_goes_over_every_pair_once(void **state)
 
     (void)state;
     open_warm(2, 0);
-    assert_int_equal(kvr_group_address(fixture.group, 1).scratch_bytes, PAGE);
+    assert_int_equal(kvr_group_address(fixture.group, 1).scratch_bytes, 4 * PAGE);
     assert_int_equal(kvr_group_address(fixture.group, 1).scratch.key, 101);
     peer_with_scratch_add(0, 3); /* rail 0 with theirs 0 and 2, rail 1 with 1 */
     assert_warming(0, 2);

@@ -314,6 +314,30 @@ static void a_forged_sequence_silences_no_agent(void **state)
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_REFUSED);
 }
 
+/* The agent gave a report up, and sent its events again with later ones. Then the network delivers
+ * the first report. */
+static void a_late_report_is_no_contradiction(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event events[] = {event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 5),
+                                 event_of(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 5, 10),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 5, 60)};
+    struct kvr_report report = report_of("prefill-0", 1, events, 3), late;
+    uint64_t acknowledged;
+
+    report.sequence_made = 3;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    for (uint32_t count = 1; count <= 2; count++) {
+        late = report_of("prefill-0", 1, events, count);
+        late.sequence_made = count;
+        late.anchor_wall += 3 * KVR_MS; /* the clocks were read at another moment */
+        assert_int_equal(apply_one(fixture, &late, &acknowledged), KVR_OK);
+        assert_int_equal(acknowledged, 3);
+    }
+    assert_int_equal(count_events(fixture, 5), 2);
+    assert_int_equal(get_transfer(fixture, 5).state, STATE_DONE);
+}
+
 /* While the scheduler was away, a new agent came, died and started again. Its spool arrives before
  * any other report of it. */
 static void store_ends_what_an_earlier_start_left_in_its_spool(void **state)
@@ -505,6 +529,7 @@ int main(void)
         WITH_STORE(store_lets_a_restarted_agent_end_its_transfers),
         WITH_STORE(a_forged_boot_loses_no_transfer),
         WITH_STORE(a_forged_sequence_silences_no_agent),
+        WITH_STORE(a_late_report_is_no_contradiction),
         WITH_STORE(store_ends_what_an_earlier_start_left_in_its_spool),
         WITH_STORE(store_pages_from_new_to_old),
         WITH_STORE(store_refuses_a_newer_database),

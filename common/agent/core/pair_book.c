@@ -127,6 +127,8 @@ static void reason_say(const struct pair_book *book, const struct kvr_group_pair
     else if (pair->why == KVR_TIMED_OUT)
         snprintf(ret_text, room, "its writes were silent for %.1f s",
                  (double)book->silence_ns / KVR_S);
+    else if (pair->why == KVR_TOO_SLOW)
+        snprintf(ret_text, room, "it delivers less than a 20th of what the other rails do");
     else if (pair->why == KVR_NO_RAIL)
         snprintf(ret_text, room, "the peer has no endpoint on its rail just now");
     else if (pair->why != KVR_OK)

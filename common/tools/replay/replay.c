@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/replay/replay_figures.h"
+#include "tools/replay/replay_journal.h"
 #include "tools/replay/replay_router.h"
 #include "tools/scheduler_get.h"
 #include "tools/tool.h"
@@ -73,6 +74,18 @@ static bool open_files(const struct replay_options *chosen, FILE **ret_json, FIL
            (*ret_pids = open_file("pid-file", chosen->pid_file)) != NULL;
 }
 
+/* Both engines write to it; its descriptor stays open in all three processes. */
+static bool open_journal(struct replay_setup *setup)
+{
+    const char *path = setup->options.journal;
+
+    if (path[0] == '\0' || (setup->journal = replay_journal_open(path)) >= 0)
+        return true;
+    fprintf(stderr, "kvrail replay: --journal is '%s', but that cannot be written: %s\n", path,
+            strerror(errno));
+    return false;
+}
+
 int tool_replay_main(int argc, char **argv)
 {
     static struct replay_figures figures;
@@ -91,7 +104,7 @@ int tool_replay_main(int argc, char **argv)
         replay_setup_done(&setup);
         return KVR_EXIT_USAGE;
     }
-    if (!open_files(&setup.options, &json_stream, &pid_stream)) {
+    if (!open_files(&setup.options, &json_stream, &pid_stream) || !open_journal(&setup)) {
         replay_setup_done(&setup);
         return KVR_EXIT_USAGE;
     }

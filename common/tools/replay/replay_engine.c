@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/entropy.h"
+#include "tools/replay/replay_journal.h"
 
 #define OPEN_TIMEOUT_MS      10000
 #define REGION_TIMEOUT_MS    120000
@@ -71,6 +72,7 @@ static kvrail_status lend_memory(struct replay_engine *engine, struct kvrail_err
         return status;
     }
     engine->down_said = false;
+    replay_journal_note(engine, "attached");
     (void)replay_send(engine->router, &message);
     return KVRAIL_OK;
 }
@@ -153,9 +155,11 @@ static void take_event(struct replay_engine *engine, const struct kvrail_event *
         if (request->handle != event->handle || request->terminal)
             continue;
         request->matched = request->matched || event->kind == KVRAIL_EVENT_ACCEPTED;
+        replay_journal_event(engine, request, event);
         engine->ops->event(engine->self, request, event);
         return;
     }
+    replay_journal_event(engine, NULL, event);
 }
 
 static void lose_requests(struct replay_engine *engine)
@@ -163,10 +167,12 @@ static void lose_requests(struct replay_engine *engine)
     for (uint32_t i = engine->live_count; i > 0; i--) {
         struct replay_engine_request *request = engine->live[i - 1];
 
-        if (!request->terminal && request->handle == 0)
+        if (!request->terminal && request->handle == 0) {
             engine->ops->give_up(engine->self, request, KVRAIL_AGENT_LOST);
-        else if (!request->terminal)
+        } else if (!request->terminal) {
+            replay_journal_missing(engine, request);
             engine->ops->lost(engine->self, request);
+        }
     }
 }
 
@@ -196,6 +202,7 @@ static void lose_connection(struct replay_engine *engine)
 {
     const struct replay_options *options = &engine->setup->options;
 
+    replay_journal_note(engine, "detached");
     say_down(engine, kvrail_last_error(engine->connection)->detail);
     lose_requests(engine);
     kvrail_close(engine->connection);
@@ -218,9 +225,11 @@ static void take_events(struct replay_engine *engine)
             return;
         }
         for (int i = 0; i < count; i++) {
-            if (events[i].kind == KVRAIL_EVENT_AGENT_LOST || events[i].kind == KVRAIL_EVENT_REFUSED)
+            if (events[i].kind == KVRAIL_EVENT_AGENT_LOST ||
+                events[i].kind == KVRAIL_EVENT_REFUSED) {
+                replay_journal_event(engine, NULL, &events[i]);
                 say_down(engine, events[i].detail);
-            else
+            } else
                 take_event(engine, &events[i]);
         }
     }
@@ -307,6 +316,7 @@ int replay_engine_main(struct replay_engine *engine)
 
     if (opened) {
         run(engine);
+        replay_journal_finished(engine);
         if (engine->ops->end != NULL)
             engine->ops->end(engine->self, &totals);
         totals.totals.cpu_s = process_cpu_s() - engine->cpu_s_start;

@@ -179,6 +179,11 @@ static const struct kvr_option options[] = {
      .value = "FILE",
      KVR_OPTION_STRING(OPTIONS, pid_file),
      .help = "Write the engines' process ids there: a line \"source PID\", a line \"target PID\"."},
+    {.name = "journal",
+     .value = "FILE",
+     KVR_OPTION_STRING(OPTIONS, journal),
+     .help = "Write a line of JSON there for each event of each engine: when a request was opened, "
+             "failed and ended, by the monotonic clock."},
 };
 
 static const struct kvr_exit_code exit_codes[] = {

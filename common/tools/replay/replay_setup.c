@@ -213,6 +213,7 @@ bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *r
     setup->order = (pages_order)index_of(options->pages, pages);
     setup->concurrency = (uint32_t)options->concurrency;
     setup->run = kvr_random_u64();
+    setup->journal = -1;
     if (model_scale(model_find(options->model), (uint32_t)options->layers,
                     options->kv_bytes_per_token, &error, &setup->geometry) != KVR_OK ||
         read_speed(setup, &error) != KVR_OK || check_pids(options, &error) != KVR_OK ||

@@ -43,7 +43,7 @@ struct replay_options {
     uint64_t allocation_bytes;
     bool progress, reconnect;
     kvr_ns reconnect_for;
-    char json[4096], pid_file[4096];
+    char json[4096], pid_file[4096], journal[4096];
     struct kvr_option_list agent_pids;
 };
 
@@ -73,6 +73,7 @@ struct replay_setup {
     double speed;             /* 0: as fast as it goes */
     uint32_t clipped;         /* requests shortened to what a pool can hold */
     uint64_t run;             /* makes request ids unique */
+    int journal;              /* descriptor; -1: none is kept */
 };
 
 extern const struct kvr_command replay_command;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/replay/replay_engine.h"
+#include "tools/replay/replay_journal.h"
 
 #define STREAM_WORD 0u
 #define SLICE_BYTES (512u << 10) /* filled between two looks at events */
@@ -153,6 +154,8 @@ static void publish(struct source *source, struct source_request *request)
 
     request->opened_at = kvr_clock_now();
     status = kvrail_source_open(source->engine.connection, &options, &request->base.handle);
+    if (status == KVRAIL_OK)
+        replay_journal_opened(&source->engine, &request->base, request->tables);
     if (!succeeded(source, request, status) && status != KVRAIL_AGAIN &&
         status != KVRAIL_AGENT_LOST)
         settle(source, request, status, NULL); /* no event will */

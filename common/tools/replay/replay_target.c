@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/replay/replay_journal.h"
+
 static void settle(struct target *target, struct target_request *request)
 {
     struct replay_message message = {.kind = REPLAY_ENDED,
@@ -120,6 +122,7 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
     uint32_t tokens = replay_request(setup, request->base.index)->input_tokens;
     uint32_t skip = request->tables[0].first * setup->groups[0].page_tokens;
     char name[REPLAY_REQUEST_BYTES];
+    kvrail_status status;
     struct kvrail_source_address source = {
         .size = sizeof(struct kvrail_source_address),
         .agent = setup->options.source_agent,
@@ -139,7 +142,10 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
 
     memcpy(source.engine, request->source.engine.bytes, sizeof(source.engine));
     request->ended.opened_at = kvr_clock_now();
-    return kvrail_target_open(target->engine.connection, &options, &request->base.handle);
+    status = kvrail_target_open(target->engine.connection, &options, &request->base.handle);
+    if (status == KVRAIL_OK)
+        replay_journal_opened(&target->engine, &request->base, request->tables);
+    return status;
 }
 
 /* A window needs only its tokens, and a state its last page, whatever the target's cache has. */
