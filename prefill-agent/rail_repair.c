@@ -113,18 +113,22 @@ void rail_repair_epoch_ended(struct outbound *outbound, uint32_t peer,
     retransmit_list_all(outbound, peer, PUSH_ANY, ended->rail, ended->epoch);
 }
 
-void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
+/* A transfer over that group of ours waits for any pair to the peer. */
+static bool is_awaited(const struct outbound *outbound, uint32_t peer, uint32_t rail_group)
+{
+    KVR_POOL_EACH (const struct source_transfer, transfer, &outbound->transfers)
+        if (transfer->peer == peer && transfer->grant.rail_group == rail_group &&
+            transfer->state == ST_LIVE && transfer->failover.no_rail_at != KVR_NEVER)
+            return true;
+    return false;
+}
+
+static void repair_later(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
 {
     struct outbound_peer *state = &outbound->peers[broken->peer];
     const struct kvr_pair *pair = &broken->pair;
     uint32_t doublings = kvr_min_u32(state->renewals[pair->rail], RENEW_DOUBLINGS);
-    uint64_t bit = UINT64_C(1) << pair->rail;
 
-    if (!state->up)
-        return;
-    state->broken = *broken;
-    state->shared = broken->shared ? state->shared | bit : state->shared & ~bit;
-    retransmit_list_all(outbound, broken->peer, pair->rail, pair->target_rail, pair->epoch);
     if (!broken->proven) {
         /* Tried anew, less and less often. */
         if (state->renew_at[pair->rail] == KVR_NEVER)
@@ -176,6 +180,24 @@ void rail_repair_soon(struct outbound *outbound, uint32_t peer, uint32_t rail_gr
             renew_at[rail] = soon;
     }
     repair(outbound, peer);
+}
+
+/* A trial may fail by chance: those who wait get another. */
+void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
+{
+    struct outbound_peer *state = &outbound->peers[broken->peer];
+    const struct kvr_pair *pair = &broken->pair;
+    uint32_t group = kvr_rail_groups_of(&outbound->options.groups, pair->rail);
+    uint64_t bit = UINT64_C(1) << pair->rail;
+
+    if (!state->up)
+        return;
+    state->broken = *broken;
+    state->shared = broken->shared ? state->shared | bit : state->shared & ~bit;
+    retransmit_list_all(outbound, broken->peer, pair->rail, pair->target_rail, pair->epoch);
+    repair_later(outbound, broken);
+    if (is_awaited(outbound, broken->peer, group))
+        rail_repair_soon(outbound, broken->peer, group);
 }
 
 void rail_repair_tick(struct outbound *outbound)

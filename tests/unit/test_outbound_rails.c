@@ -90,6 +90,25 @@ static void the_last_hope_is_renewed_at_once(void **state)
     assert_int_equal(asked(), 2);
 }
 
+/* A trial may fail by chance. The transfer is not told again that no pair works: none did between.
+ */
+static void a_trial_that_fails_is_followed_by_another(void **state)
+{
+    (void)state;
+    publish_for(1);
+    publish_all();
+    broken(0);
+    granted(0, NONCE);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    assert_int_equal(asked(), 1);
+    recycled(1, KVR_OK);
+    broken_pair(0, false); /* its warm-up failed */
+    tick(SILENCE / 4 - 1);
+    assert_int_equal(asked(), 1);
+    tick(1);
+    assert_int_equal(asked(), 2);
+}
+
 static void what_others_write_is_not_lost_in_haste(void **state)
 {
     (void)state;
@@ -219,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(opens_a_rail_again, open_outbound),
         cmocka_unit_test_setup(the_last_hope_is_renewed_at_once, open_outbound),
+        cmocka_unit_test_setup(a_trial_that_fails_is_followed_by_another, open_outbound),
         cmocka_unit_test_setup(what_others_write_is_not_lost_in_haste, open_outbound),
         cmocka_unit_test_setup(what_was_renewed_meanwhile_needs_no_repair, open_outbound),
         cmocka_unit_test_setup(what_could_not_be_renewed_is_tried_again, open_outbound),

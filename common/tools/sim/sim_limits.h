@@ -30,7 +30,10 @@
 #define SIM_TICK_NS     (100 * KVR_MS) /* between two ticks of an agent, half of it more or less */
 #define SIM_QUIET_NS    (KVR_S / 2)
 #define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
-#define SIM_MOMENTS_MAX 2000000      /* of one world; most have some thousands */
+/* At the end: a broken pair with a hanging write is tried anew after up to 32 heartbeat bounds, and
+ * gets a fresh endpoint after ten. */
+#define SIM_FORGETS_NS  (180 * KVR_S)
+#define SIM_MOMENTS_MAX 2000000 /* of one world; most have some thousands */
 #define SIM_LEASE_NS    (10 * KVR_S)
 #define SIM_DEADLINE_NS (15 * KVR_S)
 

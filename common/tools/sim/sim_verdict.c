@@ -8,8 +8,11 @@
 
 static bool mendable(const struct sim_world *world)
 {
-    return (world->faults & ~sim_faults_mendable()) == 0 && world->sessions_lost == 0 &&
-           !world->revocable;
+    uint64_t faults = world->faults;
+
+    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) /* any may strike a transfer that fails over */
+        faults |= world->injected[i] > 0 ? SIM_FAULT_BIT(i) : 0;
+    return (faults & ~sim_faults_mendable()) == 0 && world->sessions_lost == 0 && !world->revocable;
 }
 
 /* Where an engine was short of pages, a request waits for its other side until its deadline, and

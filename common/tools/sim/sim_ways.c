@@ -267,7 +267,8 @@ static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_
 
 /* Hanging writes of transfers before it may hold the rails' windows for a heartbeat bound. The
  * first in which its own writes hang is in the grace. Then no pair is usable for 1.25 bounds. Each
- * further group of either side is asked for once, and writes hang there, too. */
+ * further group of either side is asked for once, and writes hang there, too. Each wait ends with a
+ * tick. */
 static kvr_ns give_up_ns(const struct sim_fetch *fetch)
 {
     uint32_t ours = 1, turns = 1, asks;
@@ -280,7 +281,8 @@ static kvr_ns give_up_ns(const struct sim_fetch *fetch)
             ours = source_of(fetch, i)->groups.count;
     }
     asks = ours - 1 + target_of(fetch)->groups.count - 1;
-    return turns * SIM_SILENCE_NS + SIM_SILENCE_NS * 5 / 4 + asks * (SIM_SILENCE_NS * 3 / 2);
+    return turns * SIM_SILENCE_NS + SIM_SILENCE_NS * 5 / 4 + asks * (SIM_SILENCE_NS * 3 / 2) +
+           (asks + 1) * SIM_TICK_NS * 3 / 2;
 }
 
 kvr_ns sim_ways_due(const struct sim_fetch *fetch)

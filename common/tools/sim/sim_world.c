@@ -335,7 +335,7 @@ bool sim_world_run(struct sim_world *world, uint64_t seed)
         all_waiting_tell(world);
     world->last_injection = world->now;
     world->ending = true;
-    if (!run_until(world, idle, SIM_PATIENCE_NS))
+    if (!run_until(world, idle, SIM_FORGETS_NS))
         sim_fail(world, -1,
                  "what has ended is not forgotten: transfers, tombstones or writes stay");
     if (!world->failed) {
