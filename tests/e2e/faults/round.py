@@ -66,7 +66,7 @@ class Round:
         deadline_s = min(fault.deadline_s for fault in self.faults)
         count = max(fault.replays for fault in self.faults)
         replays = [Replay(world, f"replay-{number}", "--trace", world.path("trace"), "--speed", "1", "--concurrency",
-                          str(max(2, CONCURRENCY // count)), "--prefill-tokens-per-s",
+                          str(CONCURRENCY // count), "--prefill-tokens-per-s",
                           str(TOKENS_PER_S[self.provider]), "--deadline",
                           f"{deadline_s}s", "--reconnect", "--progress", "--seed", str(self.options.seed + number))
                    for number in range(count)]
