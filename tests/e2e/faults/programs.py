@@ -213,10 +213,10 @@ def make_certificates(options, tls):
 
 
 def write_trace(path, rng, count=900, every_ms=50):
-    """Requests of 2 to 6 MB that arrive faster than the rails carry them: the replay's --concurrency decides."""
+    """Requests of 1 to 4 MB that arrive faster than the rails carry them: the replay's --concurrency decides."""
     with open(path, "w", encoding="utf-8") as file:
         for number in range(count):
-            tokens = rng.randrange(1024, 3072)
+            tokens = rng.randrange(512, 2048)
             blocks = [number * 8 + block for block in range((tokens + 511) // 512)]
             print(json.dumps({"timestamp": number * every_ms, "input_length": tokens, "output_length": 1,
                               "hash_ids": blocks}), file=file)
