@@ -1,6 +1,7 @@
 """One round: fresh agents, one replay, one strike, and what became of every request."""
 import os
 import signal
+import subprocess
 import time
 
 from fault import Unavailable
@@ -41,19 +42,21 @@ class Round:
         began = time.monotonic()
         network = Network()
         world = World(self.options, network, self.tls, self.folder, self.provider)
+        prepared = []
         try:
             for fault in self.faults:
-                fault.prepare(world)
+                attempt(fault, fault.prepare, world)
+                prepared.append(fault)
             world.start()
             self.play(world, began)
             self.settle(world)
         except Unavailable as reason:
-            self.result["unavailable"] = {fault.name: str(reason) for fault in self.faults}
-        except RuntimeError as failure:
-            self.problem(str(failure))
+            self.result["unavailable"] = {reason.fault.name: str(reason)}
+        except (RuntimeError, OSError, subprocess.SubprocessError) as failure:
+            self.problem(f"the round broke off: {failure}")
         finally:
             world.close()
-            for fault in self.faults:
+            for fault in prepared:
                 fault.clean(world)
             network.close()
         self.result["seconds"] = round(time.monotonic() - began, 1)
@@ -91,7 +94,7 @@ class Round:
             at = time.monotonic()
             for engine in fault.kills_engines:
                 strike.gone[engine] = at
-            fault.strike(world, replay)
+            attempt(fault, fault.strike, world, replay)
             fault.struck_at = at
             fault.effective = False
         left = list(self.faults)
@@ -182,6 +185,13 @@ class Round:
         agents = {line.split('agent="')[1].split('"')[0] for line in lines}
         time.sleep(0.2)
         return not held and agents == {"prefill-0", "decode-0"}
+
+
+def attempt(fault, action, *arguments):
+    try:
+        action(*arguments)
+    except OSError as reason:
+        raise Unavailable(fault, reason) from reason
 
 
 def playing(replays):
