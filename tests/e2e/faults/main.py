@@ -82,8 +82,8 @@ def show(result, last):
     verdict = "; ".join(result["problems"] + cannot) or "good"
     unseen = [name for name in result["faults"] if name not in result["injected"]]
     effect = f" (no effect seen of {', '.join(unseen)})" if unseen else ""
-    print(f"round {result['round']}/{last} {result['provider']} {'+'.join(result['faults'])}{effect}: {result['requests']} requests, {p99}, "
-          f"{result['seconds']} s: {verdict}", flush=True)
+    print(f"round {result['round']}/{last} {result['provider']} {'+'.join(result['faults'])}{effect}: "
+          f"{result['requests']} requests, {p99}, {result['seconds']} s: {verdict}", flush=True)
 
 
 def repeat_command(options, result):
