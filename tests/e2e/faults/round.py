@@ -18,6 +18,10 @@ TOKENS_PER_S = {CABLES: 200000, LOCAL: 12000}  # what the cables carry is slower
 CLEAN_REQUESTS, CLEAN_S = 12, 15
 HELD_METRICS = tuple(f"kvrail_{name}{{" for name in ("tenant_requests", "tenant_bytes", "registered_bytes",
                                                     "rail_in_flight_writes"))
+# Writes and reports that no honest program makes.
+ALARM_METRICS = tuple(f"kvrail_{name}_total" for name in (
+    "stale_writes", "rail_idle_slot_writes", "rail_wrong_tag_writes", "rail_wrong_chunk_writes", "digest_mismatches",
+    "ingest_reports_refused", "ingest_reports_contradicted", "scheduler_answers_refused", "memory_faults"))
 
 
 class Round:
@@ -177,6 +181,9 @@ class Round:
         if not wait_until(lambda: self.nothing_held(world, held), BOUND_S + 5):
             self.problem(f"the agents hold something at the end: {'; '.join(held) or 'no metrics'}")
             self.result["leaked_pages"] += len(held)
+        for line in world.ask_scheduler("/metrics").splitlines():
+            if line.startswith(ALARM_METRICS) and float(line.split()[-1]) > 0:
+                self.problem(f"an alarm: {line}")
 
     def nothing_held(self, world, held):
         """What the agents have of engines, publishes, fetches and writes, as the scheduler knows it."""
