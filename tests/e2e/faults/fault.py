@@ -7,7 +7,11 @@ all rails still carry bytes, only slowly: such a transfer is not stuck.
 
 
 class Unavailable(Exception):
-    """This host cannot make the fault; the text says why."""
+    """This host cannot make the fault, found when it was tried."""
+
+    def __init__(self, fault, reason):
+        super().__init__(str(reason))
+        self.fault = fault
 
 
 class Fault:

@@ -15,12 +15,14 @@ import order  # noqa: E402
 import process_faults  # noqa: E402
 import resource_faults  # noqa: E402
 import sums  # noqa: E402
+from hosts import Network  # noqa: E402
 from programs import make_certificates  # noqa: E402
 from round import Round, keep_logs  # noqa: E402
 
 FAULTS = (*network_faults.FAULTS, *process_faults.FAULTS, *resource_faults.FAULTS)
 CAMPAIGN_ROUNDS, CI_ROUNDS = 200, 10
 MAY_BE_MISSING = ()  # in a campaign
+SKIPPED = 77
 
 
 def parse(arguments):
@@ -76,11 +78,12 @@ def missing_faults():
 def show(result, last):
     values = result["latencies_ms"]
     p99 = "none in flight" if not values else f"{len(values)} in flight, p99 {sums.percentile_99(values):.0f} ms"
-    verdict = "; ".join(result["problems"]) or "good"
+    cannot = [f"this host cannot make {name}: {reason}" for name, reason in result["unavailable"].items()]
+    verdict = "; ".join(result["problems"] + cannot) or "good"
     unseen = [name for name in result["faults"] if name not in result["injected"]]
     effect = f" (no effect seen of {', '.join(unseen)})" if unseen else ""
-    print(f"round {result['round']}/{last} {result['provider']} {'+'.join(result['faults'])}{effect}: {result['requests']} requests, {p99}, "
-          f"{result['seconds']} s: {verdict}", flush=True)
+    print(f"round {result['round']}/{last} {result['provider']} {'+'.join(result['faults'])}{effect}: "
+          f"{result['requests']} requests, {p99}, {result['seconds']} s: {verdict}", flush=True)
 
 
 def repeat_command(options, result):
@@ -118,6 +121,11 @@ def end(number, frame):
 
 def main(arguments):
     options = parse(arguments)
+    try:
+        Network().close()
+    except OSError as reason:
+        print(f"this host has no cables for faults: {reason}", file=sys.stderr)
+        return SKIPPED
     missing = missing_faults()
     if options.list:
         for fault in FAULTS:

@@ -146,8 +146,9 @@ class World:
 
     def agent_options(self, program):
         rails = [word for rail in RAILS for word in ("--rail", address(rail, program.host.end))]
-        return ["--provider", self.provider, *rails, "--scheduler", f"{address(SCHEDULER_CABLE, 1)}:{self.scheduler_port}",
-                "--state-dir", self.state(program), "--heartbeat", f"{int(HEARTBEAT_S * 1000)}ms", "--quiet",
+        scheduler = f"{address(SCHEDULER_CABLE, 1)}:{self.scheduler_port}"
+        return ["--provider", self.provider, *rails, "--scheduler", scheduler, "--state-dir",
+                self.state(program), "--heartbeat", f"{int(HEARTBEAT_S * 1000)}ms", "--quiet",
                 f"{int(QUIET_S * 1000)}ms", "--drain-timeout", f"{DRAIN_S}s"]
 
     def read_port(self, name):

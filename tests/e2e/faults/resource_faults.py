@@ -95,7 +95,8 @@ class StateFault(OfProgram):
     def strike(self, world, replay):
         self.filtering = self.role != "scheduler"
         if self.filtering:
-            world.network.add_filter(world.scheduler.host, self.table, [f"tcp dport {world.scheduler_port} counter drop"])
+            rule = f"tcp dport {world.scheduler_port} counter drop"
+            world.network.add_filter(world.scheduler.host, self.table, [rule])
 
     def heal(self, world):
         if self.filtering:

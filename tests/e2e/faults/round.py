@@ -1,6 +1,7 @@
 """One round: fresh agents, one replay, one strike, and what became of every request."""
 import os
 import signal
+import subprocess
 import time
 
 from fault import Unavailable
@@ -17,6 +18,10 @@ TOKENS_PER_S = {CABLES: 200000, LOCAL: 12000}  # what the cables carry is slower
 CLEAN_REQUESTS, CLEAN_S = 12, 15
 HELD_METRICS = tuple(f"kvrail_{name}{{" for name in ("tenant_requests", "tenant_bytes", "registered_bytes",
                                                     "rail_in_flight_writes"))
+# Writes and reports that no honest program makes.
+ALARM_METRICS = tuple(f"kvrail_{name}_total" for name in (
+    "stale_writes", "rail_idle_slot_writes", "rail_wrong_tag_writes", "rail_wrong_chunk_writes", "digest_mismatches",
+    "ingest_reports_refused", "ingest_reports_contradicted", "scheduler_answers_refused", "memory_faults"))
 
 
 class Round:
@@ -41,19 +46,21 @@ class Round:
         began = time.monotonic()
         network = Network()
         world = World(self.options, network, self.tls, self.folder, self.provider)
+        prepared = []
         try:
             for fault in self.faults:
-                fault.prepare(world)
+                attempt(fault, fault.prepare, world)
+                prepared.append(fault)
             world.start()
             self.play(world, began)
             self.settle(world)
         except Unavailable as reason:
-            self.result["unavailable"] = {fault.name: str(reason) for fault in self.faults}
-        except RuntimeError as failure:
-            self.problem(str(failure))
+            self.result["unavailable"] = {reason.fault.name: str(reason)}
+        except (RuntimeError, OSError, subprocess.SubprocessError) as failure:
+            self.problem(f"the round broke off: {failure}")
         finally:
             world.close()
-            for fault in self.faults:
+            for fault in prepared:
                 fault.clean(world)
             network.close()
         self.result["seconds"] = round(time.monotonic() - began, 1)
@@ -91,7 +98,7 @@ class Round:
             at = time.monotonic()
             for engine in fault.kills_engines:
                 strike.gone[engine] = at
-            fault.strike(world, replay)
+            attempt(fault, fault.strike, world, replay)
             fault.struck_at = at
             fault.effective = False
         left = list(self.faults)
@@ -174,6 +181,9 @@ class Round:
         if not wait_until(lambda: self.nothing_held(world, held), BOUND_S + 5):
             self.problem(f"the agents hold something at the end: {'; '.join(held) or 'no metrics'}")
             self.result["leaked_pages"] += len(held)
+        for line in world.ask_scheduler("/metrics").splitlines():
+            if line.startswith(ALARM_METRICS) and float(line.split()[-1]) > 0:
+                self.problem(f"an alarm: {line}")
 
     def nothing_held(self, world, held):
         """What the agents have of engines, publishes, fetches and writes, as the scheduler knows it."""
@@ -182,6 +192,13 @@ class Round:
         agents = {line.split('agent="')[1].split('"')[0] for line in lines}
         time.sleep(0.2)
         return not held and agents == {"prefill-0", "decode-0"}
+
+
+def attempt(fault, action, *arguments):
+    try:
+        action(*arguments)
+    except OSError as reason:
+        raise Unavailable(fault, reason) from reason
 
 
 def playing(replays):
