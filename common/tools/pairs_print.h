@@ -11,9 +11,9 @@
 #define PAIRS_PATH_BYTES 512
 void pairs_path(const char *source, const char *target, char ret_path[PAIRS_PATH_BYTES]);
 
-/* How many are neither up nor warm. NULL: 0. */
+/* How many carry no writes, or few: all but up, warming and warm. NULL: 0. */
 unsigned pairs_count_troubled(const json_t *pairs);
-/* A sentence for each pair that is neither up nor warm, each behind two spaces; at most `most` of
+/* A sentence for each of them, each behind two spaces; at most `most` of
  * them, then how many more. */
 void pairs_print_troubled(const json_t *pairs, bool with_bytes, unsigned most, FILE *stream);
 

@@ -213,10 +213,13 @@ struct kvr_agent_facts {
 /* A pair of rails, as its source knows it. */
 #define KVR_PAIR_DETAIL_BYTES 160
 struct kvr_pair_facts {
-    uint32_t rail;                      /* of the agent that reports */
-    uint32_t target_rail;               /* of the peer */
-    kvr_pair_state state;               /* KVR_PAIR_STATE_END: one that only a newer agent knows */
-    uint64_t bytes;                     /* that came through, since the session began */
+    uint32_t rail;        /* of the agent that reports */
+    uint32_t target_rail; /* of the peer */
+    kvr_pair_state state; /* KVR_PAIR_STATE_END: one that only a newer agent knows */
+    uint64_t bytes;       /* that came through, since the session began */
+    kvr_ns state_ns;      /* so long it is in that state; 0: an older agent does not say */
+    uint32_t breaks;   /* how often it came into doubt, or broke without, since the session began */
+    uint32_t renewals; /* endpoints of either end that were replaced, since then */
     char detail[KVR_PAIR_DETAIL_BYTES]; /* a sentence where the state needs one, or "" */
 };
 

@@ -197,13 +197,23 @@ static void api_answers_with_pairs_of_rails(void **state)
     strcpy(facts.rails[0].name, "mlx5_0");
     rows->state = KVR_PAIR_SLOW;
     rows->bytes = 12345;
+    rows->state_ns = 60 * KVR_S;
+    rows->breaks = 3;
+    rows->renewals = 2;
     strcpy(rows->detail, "its writes were silent for 3.0 s");
     report_comes(*state, "prefill-0", kvr_clock_now());
     expect(*state, (struct api_query){1, {{"target", "decode-0"}}}, 200,
            "{\"pairs\":[{\"source\":\"prefill-0\",\"target\":\"decode-0\",\"rail\":{\"index\":0,"
            "\"name\":\"mlx5_0\"},\"target_rail\":{\"index\":0,\"name\":null},\"state\":\"slow\","
            "\"detail\":\"its writes were silent for 3.0 s\",\"bytes\":12345,\"age_seconds\":");
+    expect(*state, (struct api_query){1, {{"target", "decode-0"}}}, 200, ",\"state_seconds\":60.");
+    expect(*state, (struct api_query){1, {{"target", "decode-0"}}}, 200,
+           ",\"breaks\":3,\"renewals\":2}");
     expect(*state, (struct api_query){1, {{"source", "decode-0"}}}, 200, "{\"pairs\":[]");
+    rows_of("decode-2", 1); /* an older agent's */
+    report_comes(*state, "prefill-0", kvr_clock_now());
+    expect(*state, (struct api_query){1, {{"target", "decode-2"}}}, 200,
+           ",\"state_seconds\":null,\"breaks\":0,");
     expect(*state, (struct api_query){1, {{"limit", "1"}}}, 400, "no parameter \\\"limit\\\"");
     expect(*state, (struct api_query){1, {{"source", ""}}}, 400, "no agent");
     expect(*state, (struct api_query){1, {{"source", NULL}}}, 400, "no agent");
