@@ -109,5 +109,11 @@ struct fleet_pairs_wanted {
 typedef void fleet_visit_pair(void *self, const struct fleet_pair *pair);
 uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *wanted, kvr_ns now,
                          fleet_visit_pair *visit, void *self);
+/* How many pairs are in each state, of each agent that is up and has reported any, under the lock.
+ */
+typedef void fleet_visit_pair_states(void *self, const char *agent,
+                                     const uint64_t counts[KVR_PAIR_STATE_END]);
+void fleet_each_pair_states(struct fleet *fleet, kvr_ns now, fleet_visit_pair_states *visit,
+                            void *self);
 
 #endif

@@ -94,7 +94,10 @@ void agent_pairs_second(struct kvr_agent *agent, kvr_ns now)
 bool agent_pairs_heard(struct kvr_agent *agent, const struct kvr_group_message *message)
 {
     bool alone = pair_book_heard(&agent->pairs, message);
+    kvr_counter counter = pair_book_counter(message);
 
+    if (counter < KVR_COUNTER_END)
+        agent->counters[counter]++;
     if (message->head.kind == KVR_GROUP_PAIRS_END)
         ask(agent);
     return alone;

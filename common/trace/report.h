@@ -48,6 +48,12 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
 #define KVR_COUNTER_LIST(X)                                                                        \
     X(KVR_COUNTER_STALE_WRITES, "stale_writes", "Writes that arrived for an idle slot.")           \
     X(KVR_COUNTER_EPOCHS_ENDED, "epochs_ended", "Rail endpoints replaced.")                        \
+    X(KVR_COUNTER_PAIRS_SILENT, "rail_pairs_silent",                                               \
+      "Times that a pair of rails was given up because its writes were silent.")                   \
+    X(KVR_COUNTER_PAIRS_SLOW, "rail_pairs_slow",                                                   \
+      "Times that a pair of rails was given up because it was far slower than others.")            \
+    X(KVR_COUNTER_PAIRS_FAILED, "rail_pairs_failed",                                               \
+      "Times that a pair of rails was given up because its writes failed.")                        \
     X(KVR_COUNTER_RAIL_STRANGERS, "rail_strangers",                                                \
       "Packets to rails' ports of others than peers, which kvrail-filter refused.")                \
     X(KVR_COUNTER_FILTERS_LOST, "filters_lost", "Times that kvrail-filter stopped answering.")     \

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "scheduler/api.h"
+#include "scheduler/metrics.h"
 #include "tests/support/store_case.h"
 
 static struct kvr_report_pairs pairs;
@@ -185,6 +186,31 @@ static void expect(struct fixture *fixture, struct api_query query, unsigned sta
     free(answer.body);
 }
 
+static void metrics_count_pairs_by_state(void **state)
+{
+    struct fixture *fixture = *state;
+    struct metrics *metrics = metrics_open();
+    FILE *out;
+    char *text = NULL;
+    size_t size = 0;
+
+    rows_of("decode-0", 3)[1].state = KVR_PAIR_SLOW;
+    rows_of("decode-1", 2)[0].state = KVR_PAIR_STATE_END; /* of a newer agent */
+    report_comes(fixture, "prefill-0", KVR_S);
+    report_comes(fixture, "decode-0", KVR_S);
+    out = open_memstream(&text, &size);
+    metrics_write(metrics, fixture->fleet, KVR_S, out);
+    fclose(out);
+    assert_non_null(strstr(text, "\n# TYPE kvrail_rail_pairs gauge\n"
+                                 "kvrail_rail_pairs{agent=\"prefill-0\",state=\"up\"} 0\n"
+                                 "kvrail_rail_pairs{agent=\"prefill-0\",state=\"warming\"} 0\n"
+                                 "kvrail_rail_pairs{agent=\"prefill-0\",state=\"warm\"} 3\n"));
+    assert_non_null(strstr(text, "kvrail_rail_pairs{agent=\"prefill-0\",state=\"slow\"} 1\n"));
+    assert_null(strstr(text, "kvrail_rail_pairs{agent=\"decode-0\""));
+    free(text);
+    metrics_close(metrics);
+}
+
 static void api_answers_with_pairs_of_rails(void **state)
 {
     char name[KVR_NAME_BYTES + 1];
@@ -230,6 +256,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(fleet_forgets_pairs_of_an_agent_that_is_gone, fresh,
                                         store_teardown),
         cmocka_unit_test_setup_teardown(fleet_bounds_pairs, fresh, store_teardown),
+        cmocka_unit_test_setup_teardown(metrics_count_pairs_by_state, fresh, store_teardown),
         cmocka_unit_test_setup_teardown(api_answers_with_pairs_of_rails, fresh, store_teardown),
     };
 

@@ -278,6 +278,21 @@ static void book_says_since_when_and_how_often(void **state)
     assert_int_equal(rows->pairs[1].state_ns, 1);
 }
 
+static void breaks_are_counted_by_their_reason(void **state)
+{
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_PAIR_BROKEN};
+
+    (void)state;
+    message.pair_broken.status = KVR_TIMED_OUT;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_PAIRS_SILENT);
+    message.pair_broken.status = KVR_TOO_SLOW;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_PAIRS_SLOW);
+    message.pair_broken.status = KVR_RAIL_FAILED;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_PAIRS_FAILED);
+    message.head.kind = KVR_GROUP_PEER_WARM;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_END);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +303,7 @@ int main(void)
         cmocka_unit_test_setup(book_ends_a_round_that_is_full, fresh),
         cmocka_unit_test_setup(book_says_why, fresh),
         cmocka_unit_test_setup(book_says_since_when_and_how_often, fresh),
+        cmocka_unit_test(breaks_are_counted_by_their_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

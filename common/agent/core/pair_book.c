@@ -227,6 +227,20 @@ bool pair_book_heard(struct pair_book *book, const struct kvr_group_message *mes
     }
 }
 
+kvr_counter pair_book_counter(const struct kvr_group_message *message)
+{
+    if (message->head.kind != KVR_GROUP_PAIR_BROKEN)
+        return KVR_COUNTER_END;
+    switch (message->pair_broken.status) {
+    case KVR_TIMED_OUT:
+        return KVR_COUNTER_PAIRS_SILENT;
+    case KVR_TOO_SLOW:
+        return KVR_COUNTER_PAIRS_SLOW;
+    default:
+        return KVR_COUNTER_PAIRS_FAILED;
+    }
+}
+
 const struct kvr_report_pairs *pair_book_take(struct pair_book *book)
 {
     if (book->step != PAIR_BOOK_ENDED)
