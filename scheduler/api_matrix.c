@@ -12,9 +12,17 @@ static bool parse(const struct api_query *query, struct fleet_pairs_wanted *want
         bool source = strcmp(name, "source") == 0;
         const char **to = source ? &wanted->source : &wanted->target;
 
+        if (strcmp(name, "trouble") == 0) {
+            wanted->troubled = value != NULL && strcmp(value, "yes") == 0;
+            if (wanted->troubled)
+                continue;
+            api_bad_request(answer, "\"trouble\" can be yes, or be left out: it is %s",
+                            value != NULL ? value : "nothing");
+            return false;
+        }
         if (!source && strcmp(name, "target") != 0) {
-            api_bad_request(answer, "there is no parameter \"%s\": source and target are known",
-                            name);
+            api_bad_request(
+                answer, "there is no parameter \"%s\": source, target and trouble are known", name);
             return false;
         }
         if (*to != NULL || value == NULL || value[0] == '\0' || strlen(value) >= KVR_NAME_BYTES) {

@@ -489,6 +489,8 @@ static void visit_pair(void *self, const struct kvr_pair_row *row)
     struct pair_walk *walk = self;
     int target;
 
+    if (walk->wanted->troubled && !kvr_pair_in_trouble(row->state))
+        return;
     if (walk->count == walk->wanted->count_max) {
         walk->left_out++;
         return;

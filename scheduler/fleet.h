@@ -103,6 +103,7 @@ struct fleet_pair {
 struct fleet_pairs_wanted {
     const char *source, *target; /* NULL: any */
     uint32_t count_max;
+    bool troubled; /* only pairs in trouble */
 };
 /* Each pair that agents which are up have reported, in the order of the sources' names, under the
  * lock. Returns how many more there are. */

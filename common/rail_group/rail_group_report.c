@@ -6,14 +6,16 @@
 
 static kvr_pair_state pair_state(const struct kvr_group *group, const struct group_link *link)
 {
+    if (link->spare && group_spare_rests(&group->peers[link->peer], link))
+        return KVR_PAIR_SPARE;
     if (link->slow.is && (link->state == LINK_USABLE || link->why == KVR_TOO_SLOW))
         return KVR_PAIR_SLOW;
     if (link->state != LINK_USABLE)
         return KVR_PAIR_UNREACHABLE;
+    if (!group_link_may_warm(group, link))
+        return KVR_PAIR_SPARE; /* in doubt or not: it is not wanted */
     if (link->doubted)
         return KVR_PAIR_DOUBTED;
-    if (!group_link_may_warm(group, link))
-        return KVR_PAIR_SPARE;
     if (link->warmth == LINK_COLD)
         return KVR_PAIR_WARMING;
     return link->proven ? KVR_PAIR_WARM : KVR_PAIR_UP;

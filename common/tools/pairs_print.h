@@ -17,6 +17,13 @@ unsigned pairs_count_troubled(const json_t *pairs);
  * them, then how many more. */
 void pairs_print_troubled(const json_t *pairs, bool with_bytes, unsigned most, FILE *stream);
 
+/* One line, behind two spaces: how many of the rails of that source have pairs in trouble among
+ * these, and for each rail and target since when and how often, at most RAILS_SHOWN_MAX of them.
+ * Nothing where it has none. Returns how many rails those are. */
+#define RAILS_SHOWN_MAX 4
+unsigned pairs_print_rails(const json_t *pairs, const char *source, size_t rail_count,
+                           FILE *stream);
+
 /* For each source and target among them: a matrix, rows are rails of the source, columns those of
  * the target; below it the sentences. */
 void pairs_print(const json_t *pairs, FILE *stream);

@@ -58,7 +58,7 @@ static const char *shown(struct fixture *fixture, const char *source, const char
                          kvr_ns now)
 {
     static char text[4096];
-    struct fleet_pairs_wanted wanted = {source, target, 20};
+    struct fleet_pairs_wanted wanted = {.source = source, .target = target, .count_max = 20};
     FILE *out = fmemopen(text, sizeof(text), "w");
 
     text[0] = '\0';
@@ -240,6 +240,11 @@ static void api_answers_with_pairs_of_rails(void **state)
     report_comes(*state, "prefill-0", kvr_clock_now());
     expect(*state, (struct api_query){1, {{"target", "decode-2"}}}, 200,
            ",\"state_seconds\":null,\"breaks\":0,");
+    expect(*state, (struct api_query){1, {{"trouble", "yes"}}}, 200, "\"target\":\"decode-0\"");
+    expect(*state, (struct api_query){2, {{"trouble", "yes"}, {"target", "decode-2"}}}, 200,
+           "{\"pairs\":[],\"left_out\":0}");
+    expect(*state, (struct api_query){1, {{"trouble", "no"}}}, 400, "\\\"trouble\\\" can be yes");
+    expect(*state, (struct api_query){1, {{"trouble", NULL}}}, 400, "\\\"trouble\\\" can be yes");
     expect(*state, (struct api_query){1, {{"limit", "1"}}}, 400, "no parameter \\\"limit\\\"");
     expect(*state, (struct api_query){1, {{"source", ""}}}, 400, "no agent");
     expect(*state, (struct api_query){1, {{"source", NULL}}}, 400, "no agent");

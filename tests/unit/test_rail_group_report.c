@@ -219,6 +219,16 @@ static void group_says_what_it_holds_back(void **state)
     assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     fixture_settle(&fixture, 2 * KVR_S);
     assert_string_equal(pairs(), "0-0 up 0, 1-0 unreachable timed_out 0");
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_PEER_LOST);
+    fixture_settle(&fixture, 2 * KVR_S);
+    rail_set(0, 2, 1);
+    assert_string_equal(pairs(), "0-0 doubted peer_lost 0, 1-0 doubted timed_out 0");
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    assert_int_equal(pair.rail, 1);
+    finish_all(fixture.rails[1].newest);
+    fixture_settle(&fixture, 2 * KVR_S);
+    assert_string_equal(pairs(), "0-0 spare 0, 1-0 warm 100"); /* no trouble: it is not wanted */
     kvr_group_close(fixture.group);
 }
 
