@@ -6,7 +6,8 @@
  *   /api/v1/transfers          ?state=live|<state>&limit=1..500&after=<cursor>; newest first
  *                              ?request=<beginning of a request's id> instead of a state
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
- *   /api/v1/rails/matrix       ?source=NAME&target=NAME: how rails reach each other (api_matrix.c)
+ *   /api/v1/rails/matrix       ?source=NAME&target=NAME&trouble=yes: how rails reach each other
+ *                              (api_matrix.c)
  *   /api/v1/audit              ?limit=1..500&after=<cursor>; newest first
  *   /api/v1/requests/<id>/…    order.h
  *   /api/v1/session            http_session.c

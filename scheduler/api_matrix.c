@@ -12,9 +12,17 @@ static bool parse(const struct api_query *query, struct fleet_pairs_wanted *want
         bool source = strcmp(name, "source") == 0;
         const char **to = source ? &wanted->source : &wanted->target;
 
+        if (strcmp(name, "trouble") == 0) {
+            wanted->troubled = value != NULL && strcmp(value, "yes") == 0;
+            if (wanted->troubled)
+                continue;
+            api_bad_request(answer, "\"trouble\" can be yes, or be left out: it is %s",
+                            value != NULL ? value : "nothing");
+            return false;
+        }
         if (!source && strcmp(name, "target") != 0) {
-            api_bad_request(answer, "there is no parameter \"%s\": source and target are known",
-                            name);
+            api_bad_request(
+                answer, "there is no parameter \"%s\": source, target and trouble are known", name);
             return false;
         }
         if (*to != NULL || value == NULL || value[0] == '\0' || strlen(value) >= KVR_NAME_BYTES) {
@@ -38,11 +46,15 @@ static void add_pair(void *self, const struct fleet_pair *pair)
     const struct kvr_pair_row *row = pair->row;
 
     json_array_append_new(
-        self, json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o}", "source", pair->source,
-                        "target", row->peer, "rail", rail_json(row->rail, pair->rail_name),
-                        "target_rail", rail_json(row->target_rail, pair->target_rail_name), "state",
-                        kvr_pair_state_name(row->state), "detail", json_text(row->detail), "bytes",
-                        json_count(row->bytes), "age_seconds", json_seconds((int64_t)row->age)));
+        self,
+        json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:I, s:I}", "source", pair->source,
+                  "target", row->peer, "rail", rail_json(row->rail, pair->rail_name), "target_rail",
+                  rail_json(row->target_rail, pair->target_rail_name), "state",
+                  kvr_pair_state_name(row->state), "detail", json_text(row->detail), "bytes",
+                  json_count(row->bytes), "age_seconds", json_seconds((int64_t)row->age),
+                  "state_seconds",
+                  row->state_ns > 0 ? json_seconds((int64_t)row->state_ns) : json_null(), "breaks",
+                  (json_int_t)row->breaks, "renewals", (json_int_t)row->renewals));
 }
 
 void api_get_matrix(struct fleet *fleet, const struct api_query *query,

@@ -489,6 +489,8 @@ static void visit_pair(void *self, const struct kvr_pair_row *row)
     struct pair_walk *walk = self;
     int target;
 
+    if (walk->wanted->troubled && !kvr_pair_in_trouble(row->state))
+        return;
     if (walk->count == walk->wanted->count_max) {
         walk->left_out++;
         return;
@@ -522,4 +524,29 @@ uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *w
     }
     pthread_mutex_unlock(&fleet->lock);
     return walk.left_out;
+}
+
+static void count_state(void *self, const struct kvr_pair_row *row)
+{
+    uint64_t *counts = self;
+
+    if (row->state < KVR_PAIR_STATE_END)
+        counts[row->state]++;
+}
+
+void fleet_each_pair_states(struct fleet *fleet, kvr_ns now, fleet_visit_pair_states *visit,
+                            void *self)
+{
+    pthread_mutex_lock(&fleet->lock);
+    look_for_absence(fleet, now);
+    for (int i = 0; i < fleet->count; i++) {
+        const struct member *source = fleet->members[i];
+        uint64_t counts[KVR_PAIR_STATE_END] = {0};
+
+        if (source->pairs == NULL || state_of(source, now) != AGENT_UP)
+            continue;
+        (void)kvr_pair_table_each(source->pairs, NULL, now, count_state, counts);
+        visit(self, source->row.name, counts);
+    }
+    pthread_mutex_unlock(&fleet->lock);
 }

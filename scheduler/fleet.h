@@ -103,11 +103,18 @@ struct fleet_pair {
 struct fleet_pairs_wanted {
     const char *source, *target; /* NULL: any */
     uint32_t count_max;
+    bool troubled; /* only pairs in trouble */
 };
 /* Each pair that agents which are up have reported, in the order of the sources' names, under the
  * lock. Returns how many more there are. */
 typedef void fleet_visit_pair(void *self, const struct fleet_pair *pair);
 uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *wanted, kvr_ns now,
                          fleet_visit_pair *visit, void *self);
+/* How many pairs are in each state, of each agent that is up and has reported any, under the lock.
+ */
+typedef void fleet_visit_pair_states(void *self, const char *agent,
+                                     const uint64_t counts[KVR_PAIR_STATE_END]);
+void fleet_each_pair_states(struct fleet *fleet, kvr_ns now, fleet_visit_pair_states *visit,
+                            void *self);
 
 #endif

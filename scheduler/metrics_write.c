@@ -302,6 +302,19 @@ static uint64_t rail_writes(const struct kvr_rail_snapshot *rail)
     return rail->writes;
 }
 
+static void write_pair_states(void *self, const char *agent,
+                              const uint64_t counts[KVR_PAIR_STATE_END])
+{
+    FILE *out = self;
+
+    for (int state = 0; state < KVR_PAIR_STATE_END; state++) {
+        fputs("kvrail_rail_pairs{", out);
+        write_label(out, "agent", agent);
+        fprintf(out, ",state=\"%s\"} %" PRIu64 "\n", kvr_pair_state_name((kvr_pair_state)state),
+                counts[state]);
+    }
+}
+
 static void write_agents(struct fleet *fleet, kvr_ns now, FILE *out)
 {
     struct agent_series series = {.out = out};
@@ -332,6 +345,9 @@ static void write_agents(struct fleet *fleet, kvr_ns now, FILE *out)
     series.of_rail = rail_writes;
     fleet_each(fleet, now, write_rails_of, &series);
     write_rail_counters(fleet, now, &series);
+    head(out, "rail_pairs", "gauge",
+         "Pairs of a source's rails with those of its peers, by state.");
+    fleet_each_pair_states(fleet, now, write_pair_states, out);
     write_tenant_counters(fleet, now, &series);
     head(out, "events_dropped_total", "counter",
          "Events that an agent lost before they came here.");

@@ -30,12 +30,20 @@ static void news_say(const struct kvr_agent *agent, uint32_t peer,
     const char *card = agent->fabric.ops->rail_facts(agent->rails[item->rail])->name;
     const char *name = agent->pairs.peers[peer].name;
 
-    if (item->lost)
+    switch (item->trouble) {
+    case PAIR_FINE:
+        kvr_log_info("rail %u (%s) reaches peer %u (\"%s\") again", item->rail, card, peer, name);
+        return;
+    case PAIR_SLOW:
+        kvr_log_warning("rail %u (%s) is slow to peer %u (\"%s\"): %s; look at its cable, switch "
+                        "port and speed",
+                        item->rail, card, peer, name, item->detail);
+        return;
+    case PAIR_LOST:
         kvr_log_warning("rail %u (%s) does not reach peer %u (\"%s\"): %s; `kvrail topo --peer %s` "
                         "shows which rails do",
                         item->rail, card, peer, name, item->detail, name);
-    else
-        kvr_log_info("rail %u (%s) reaches peer %u (\"%s\") again", item->rail, card, peer, name);
+    }
 }
 
 static void news_take(struct kvr_agent *agent, const struct kvr_report_pairs *rows)
@@ -86,7 +94,10 @@ void agent_pairs_second(struct kvr_agent *agent, kvr_ns now)
 bool agent_pairs_heard(struct kvr_agent *agent, const struct kvr_group_message *message)
 {
     bool alone = pair_book_heard(&agent->pairs, message);
+    kvr_counter counter = pair_book_counter(message);
 
+    if (counter < KVR_COUNTER_END)
+        agent->counters[counter]++;
     if (message->head.kind == KVR_GROUP_PAIRS_END)
         ask(agent);
     return alone;
@@ -129,11 +140,14 @@ static void row_add(void *self, const struct kvr_pair_row *row)
 
     json_array_append_new(
         answer->rows,
-        json_pack("{s:s, s:s, s:{s:I, s:s}, s:{s:I, s:n}, s:s, s:o, s:I, s:f}", "source",
-                  agent->config->name, "target", row->peer, "rail", "index", (json_int_t)row->rail,
-                  "name", name, "target_rail", "index", (json_int_t)row->target_rail, "name",
-                  "state", kvr_pair_state_name(row->state), "detail", text_or_null(row->detail),
-                  "bytes", (json_int_t)row->bytes, "age_seconds", (double)row->age / KVR_S));
+        json_pack("{s:s, s:s, s:{s:I, s:s}, s:{s:I, s:n}, s:s, s:o, s:I, s:f, s:f, s:I, s:I}",
+                  "source", agent->config->name, "target", row->peer, "rail", "index",
+                  (json_int_t)row->rail, "name", name, "target_rail", "index",
+                  (json_int_t)row->target_rail, "name", "state", kvr_pair_state_name(row->state),
+                  "detail", text_or_null(row->detail), "bytes", (json_int_t)row->bytes,
+                  "age_seconds", (double)row->age / KVR_S, "state_seconds",
+                  (double)row->state_ns / KVR_S, "breaks", (json_int_t)row->breaks, "renewals",
+                  (json_int_t)row->renewals));
     if (json_array_size(answer->rows) < ROWS_A_NOTICE)
         return;
     part_send(answer, 0);

@@ -87,7 +87,11 @@ struct group_link {
                       can be warmed up, that is the warm-up */
     bool wanted;   /* a user's write waits for that */
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
-    kvr_status why; /* it failed last */
+    kvr_status why;       /* it failed last */
+    uint32_t breaks;      /* how often it came into doubt, since PEER_ADD */
+    uint32_t renewals;    /* endpoints of either end that were replaced, since then */
+    kvr_pair_state shown; /* the last state that was looked at, for reports, */
+    kvr_ns shown_since;   /* and since when it is in that state */
     enum link_warmth warmth;
     enum link_connection connection;
     uint64_t handle;

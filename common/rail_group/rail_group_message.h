@@ -158,10 +158,14 @@ struct kvr_group_pairs_ask {
 
 struct kvr_group_pair {
     uint32_t peer;
-    uint32_t rail, target_rail; /* ours, and the peer's */
+    uint16_t rail, target_rail; /* ours, and the peer's */
     kvr_pair_state state;
-    kvr_status why; /* SLOW, UNREACHABLE: how its last write ended, or why there can be none */
-    uint64_t bytes; /* that came through, since PEER_ADD */
+    kvr_status why;     /* in trouble: how its last write ended, or why there can be none */
+    uint64_t bytes;     /* that came through, since PEER_ADD, as the numbers below */
+    kvr_ns since;       /* it is in this state */
+    kvr_ns rests_until; /* SLOW: it is not tried before; 0: it does not rest */
+    uint32_t breaks;    /* how often it came into doubt, or broke without */
+    uint32_t renewals;  /* endpoints of either end that were replaced */
 };
 
 struct kvr_group_pairs_end {

@@ -6,29 +6,57 @@
 
 static kvr_pair_state pair_state(const struct kvr_group *group, const struct group_link *link)
 {
+    if (link->spare && group_spare_rests(&group->peers[link->peer], link))
+        return KVR_PAIR_SPARE;
+    if (link->slow.is && (link->state == LINK_USABLE || link->why == KVR_TOO_SLOW))
+        return KVR_PAIR_SLOW;
     if (link->state != LINK_USABLE)
         return KVR_PAIR_UNREACHABLE;
-    if (link->doubted)
-        return KVR_PAIR_SLOW;
     if (!group_link_may_warm(group, link))
-        return KVR_PAIR_SPARE;
+        return KVR_PAIR_SPARE; /* in doubt or not: it is not wanted */
+    if (link->doubted)
+        return KVR_PAIR_DOUBTED;
+    if (link->warmth == LINK_COLD)
+        return KVR_PAIR_WARMING;
     return link->proven ? KVR_PAIR_WARM : KVR_PAIR_UP;
 }
 
-static void pair_tell(struct kvr_group *group, const struct group_link *link)
+void group_link_note(const struct kvr_group *group, struct group_link *link)
 {
     kvr_pair_state state = pair_state(group, link);
-    bool fails = state == KVR_PAIR_UNREACHABLE || state == KVR_PAIR_SLOW;
-    struct kvr_group_message message = {
-        .head.kind = KVR_GROUP_PAIR,
-        .pair = {.peer = link->peer,
-                 .rail = link->pair.rail,
-                 .target_rail = link->pair.target_rail,
-                 .state = state,
-                 .why = fails ? link->why : KVR_OK,
-                 .bytes = link->carried},
-    };
 
+    if (state == link->shown && link->shown_since != 0)
+        return;
+    link->shown = state;
+    link->shown_since = group->now;
+}
+
+static kvr_status why_of(const struct group_link *link)
+{
+    if (link->shown == KVR_PAIR_SLOW)
+        return KVR_TOO_SLOW;
+    return kvr_pair_in_trouble(link->shown) ? link->why : KVR_OK;
+}
+
+static void pair_tell(struct kvr_group *group, struct group_link *link)
+{
+    bool rests;
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_PAIR};
+
+    group_link_note(group, link);
+    rests = link->shown == KVR_PAIR_SLOW && link->slow.trial_at > group->now;
+    message.pair = (struct kvr_group_pair){
+        .peer = link->peer,
+        .rail = (uint16_t)link->pair.rail,
+        .target_rail = (uint16_t)link->pair.target_rail,
+        .state = link->shown,
+        .why = why_of(link),
+        .bytes = link->carried,
+        .since = link->shown_since,
+        .rests_until = rests ? link->slow.trial_at : 0,
+        .breaks = link->breaks,
+        .renewals = link->renewals,
+    };
     kvr_group_tell(group, &message);
 }
 

@@ -69,8 +69,10 @@ void group_silence_begins(struct kvr_group *group, struct group_link *link)
  * connection may be lost. Other pairs are tried meanwhile. */
 static void link_suspect(struct kvr_group *group, struct group_link *link)
 {
+    link->breaks++;
     link->doubted = true;
     link->why = KVR_TIMED_OUT;
+    group_link_note(group, link);
     group_spare_due(group, link, false);
     group->timers.warm_at = group->now;
     group_peer_warmed(group, link->peer);

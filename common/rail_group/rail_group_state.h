@@ -280,6 +280,8 @@ bool group_link_may_warm(const struct kvr_group *group, const struct group_link 
 
 /* rail_group_report.c */
 void group_pairs_report(struct kvr_group *group, const struct kvr_group_message *message);
+/* The link may have come into another of the states that are reported: since now. */
+void group_link_note(const struct kvr_group *group, struct group_link *link);
 
 /* rail_group_recycle.c */
 kvr_status group_endpoint_install(struct kvr_group *group, uint32_t rail,

@@ -73,7 +73,7 @@ static bool is_troubled(const json_t *pair)
 {
     kvr_pair_state state = kvr_pair_state_from_name(text_of(pair, "state"));
 
-    return state != KVR_PAIR_UP && state != KVR_PAIR_WARM;
+    return state != KVR_PAIR_UP && state != KVR_PAIR_WARMING && state != KVR_PAIR_WARM;
 }
 
 /* The verb of a sentence, and what follows the names of both rails. */
@@ -85,6 +85,10 @@ static void words_of(const json_t *pair, const char **ret_verb, const char **ret
         *ret_rest = "";
         return;
     case KVR_PAIR_SLOW:
+        *ret_verb = "is slow to";
+        *ret_rest = "";
+        return;
+    case KVR_PAIR_DOUBTED:
         *ret_verb = "is in doubt with";
         *ret_rest = ", one write at a time";
         return;
@@ -98,6 +102,20 @@ static void words_of(const json_t *pair, const char **ret_verb, const char **ret
     }
 }
 
+/* Since when, and how often. */
+static void trouble_print(const json_t *pair, FILE *stream)
+{
+    const json_t *seconds = json_object_get(pair, "state_seconds");
+    double breaks = json_number_value(json_object_get(pair, "breaks"));
+
+    if (!kvr_pair_in_trouble(kvr_pair_state_from_name(text_of(pair, "state"))))
+        return;
+    if (json_is_number(seconds))
+        fprintf(stream, "; for %.0f s", json_number_value(seconds));
+    if (breaks > 0)
+        fprintf(stream, "; %.0f time%s in this session", breaks, breaks > 1 ? "s" : "");
+}
+
 static void sentence_print(const json_t *pair, bool with_bytes, FILE *stream)
 {
     char ours[LABEL_BYTES], theirs[LABEL_BYTES], bytes[CELL_BYTES];
@@ -107,6 +125,7 @@ static void sentence_print(const json_t *pair, bool with_bytes, FILE *stream)
     fprintf(stream, "  rail %s %s %s of %s%s%s%s", label_of(pair, "rail", ours), verb,
             label_of(pair, "target_rail", theirs), text_of(pair, "target"), rest,
             detail[0] != '\0' ? ": " : "", detail);
+    trouble_print(pair, stream);
     if (with_bytes)
         fprintf(stream, "; %s came through", bytes_text(bytes_of(pair), bytes, sizeof(bytes)));
     fputc('\n', stream);

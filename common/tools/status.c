@@ -56,11 +56,20 @@ static void show(const struct status_options *config, const struct status_answer
         status_print(answers, stdout);
         return;
     }
-    all = json_pack("{s:O, s:O, s:O, s:O}", "summary", answers->summary, "agents", answers->agents,
-                    "transfers", answers->transfers, "opened", answers->opened);
+    all = json_pack("{s:O, s:O, s:O, s:O, s:O?}", "summary", answers->summary, "agents",
+                    answers->agents, "transfers", answers->transfers, "opened", answers->opened,
+                    "pairs_in_trouble", answers->troubles);
     json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);
+}
+
+/* An older scheduler cannot say. */
+static json_t *fetch_troubles(const struct status_options *config)
+{
+    struct kvr_error error = {0};
+
+    return scheduler_get(&config->scheduler, "/api/v1/rails/matrix?trouble=yes", "pairs", &error);
 }
 
 /* The first one that fails is the last one that is asked for. */
@@ -78,6 +87,8 @@ static int fetch_all(const struct status_options *config, struct status_answers 
     if (answers->transfers != NULL)
         answers->opened =
             fetch(config, "/api/v1/transfers?state=opened&limit=500", "transfers", &exit_status);
+    if (answers->opened != NULL)
+        answers->troubles = fetch_troubles(config);
     return exit_status;
 }
 
@@ -98,5 +109,6 @@ int tool_status_main(int argc, char **argv)
     json_decref(answers.agents);
     json_decref(answers.transfers);
     json_decref(answers.opened);
+    json_decref(answers.troubles);
     return exit_status;
 }

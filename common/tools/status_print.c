@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "tools/pairs_print.h"
+
 /* A transfer that lives longer than this is worth a look. */
 #define OLD_SECONDS 60.0
 
@@ -190,7 +192,7 @@ static int print_odd_counters(const json_t *agent, FILE *stream)
     return odd;
 }
 
-static int print_odd_agent(const json_t *agent, FILE *stream)
+static int print_odd_agent(const json_t *agent, const json_t *troubles, FILE *stream)
 {
     const char *name = text_of(agent, "name");
     double dropped = number_of(agent, "events_dropped");
@@ -219,6 +221,8 @@ static int print_odd_agent(const json_t *agent, FILE *stream)
                 text_of(rail, "state"));
         odd++;
     }
+    odd += (int)pairs_print_rails(troubles, name, json_array_size(json_object_get(agent, "rails")),
+                                  stream);
     return odd + print_odd_counters(agent, stream);
 }
 
@@ -262,7 +266,8 @@ void status_print(const struct status_answers *answers, FILE *stream)
     print_held(answers->opened, stream);
     fprintf(stream, "\nWhat is odd:\n");
     odd += print_odd_scheduler(answers->summary, stream);
-    json_array_foreach(answers->agents, index, item) odd += print_odd_agent(item, stream);
+    json_array_foreach(answers->agents, index, item) odd +=
+        print_odd_agent(item, answers->troubles, stream);
     json_array_foreach(answers->transfers, index, item) odd += print_odd_transfer(item, stream);
     if (odd == 0)
         fprintf(stream, "  nothing\n");

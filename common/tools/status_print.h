@@ -9,7 +9,8 @@
 /* The answers of /api/v1. What is missing or of another type in them is printed as "-". */
 struct status_answers {
     json_t *summary, *agents, *transfers;
-    json_t *opened; /* transfers of that state */
+    json_t *opened;   /* transfers of that state */
+    json_t *troubles; /* pairs of rails in trouble; NULL: the scheduler does not know */
 };
 
 void status_print(const struct status_answers *answers, FILE *stream);

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/types.h"
 #include "tools/pairs_print.h"
@@ -125,42 +126,43 @@ static json_t *find(const struct why_options *config, const char *text, json_t *
     return id != NULL ? get_one(config, id, error) : NULL;
 }
 
-/* Pairs of rails between its agents that are in trouble, of a transfer that is not done. A
- * scheduler that knows no pairs, or does not know these, adds nothing. */
-static void show_pairs(const struct why_options *config, const json_t *transfer)
+/* Pairs of rails between its agents. NULL: one of them, or the scheduler, does not know any. */
+static json_t *pairs_between(const struct why_options *config, const json_t *transfer)
 {
-    const char *state = json_string_value(json_object_get(transfer, "state"));
     const char *source =
         json_string_value(json_object_get(json_object_get(transfer, "source"), "agent"));
     const char *target =
         json_string_value(json_object_get(json_object_get(transfer, "target"), "agent"));
     struct kvr_error error = {0};
     char path[PAIRS_PATH_BYTES];
-    json_t *pairs;
 
-    if (state == NULL || strcmp(state, "done") == 0 || source == NULL || target == NULL)
-        return;
+    if (source == NULL || target == NULL)
+        return NULL;
     pairs_path(source, target, path);
-    pairs = scheduler_get(&config->scheduler, path, "pairs", &error);
-    if (pairs_count_troubled(pairs) > 0) {
-        printf("\nPairs of rails that do not carry writes as they should, now:\n");
-        pairs_print_troubled(pairs, false, PAIRS_SHOWN_MAX, stdout);
-    }
-    json_decref(pairs);
+    return scheduler_get(&config->scheduler, path, "pairs", &error);
 }
 
 static void show(const struct why_options *config, const json_t *transfer, const json_t *others)
 {
     const char *id = json_string_value(json_object_get(transfer, "id"));
+    const char *state = json_string_value(json_object_get(transfer, "state"));
+    double now = (double)time(NULL);
+    json_t *pairs;
 
     if (config->json) {
         json_dumpf(transfer, stdout, JSON_INDENT(2));
         putchar('\n');
         return;
     }
-    why_print(transfer, stdout);
-    show_pairs(config, transfer);
+    pairs = pairs_between(config, transfer);
+    why_print(transfer, pairs, now, stdout);
+    if (pairs_count_troubled(pairs) > 0 && state != NULL &&
+        (strcmp(state, "done") != 0 || why_network(transfer, pairs, now, NULL))) {
+        printf("\nPairs of rails that do not carry writes as they should, now:\n");
+        pairs_print_troubled(pairs, false, PAIRS_SHOWN_MAX, stdout);
+    }
     why_print_others(others, id != NULL ? id : "", stdout);
+    json_decref(pairs);
 }
 
 int tool_why_main(int argc, char **argv)

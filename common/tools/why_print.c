@@ -231,34 +231,61 @@ static const char *last_good_stage(const json_t *transfer)
     return last;
 }
 
-static void print_live(const json_t *transfer, FILE *stream)
-{
-    const char *state = text_of(transfer, "state");
-    struct why_advice advice = advice_at(transfer, state);
-    char age[32];
+/* The transfer, and what else is known. */
+struct why_case {
+    const json_t *transfer, *pairs;
+    double now;
+};
 
-    fprintf(stream, "\nIt is not done after %s (%s): %s.\nWhat to do: %s.\n",
-            time_text(number_of(transfer, "age_seconds"), age), state, advice.why, advice.act);
+/* False, and nothing: it is not the network. */
+static bool print_network(const struct why_case *of, const char *before, FILE *stream)
+{
+    if (!why_network(of->transfer, of->pairs, of->now, NULL))
+        return false;
+    fputs(before, stream);
+    (void)why_network(of->transfer, of->pairs, of->now, stream);
+    fputs(".\nWhat to do: ", stream);
+    why_network_act(of->transfer, stream);
+    fputs(".\n", stream);
+    return true;
 }
 
-static void print_end(const json_t *transfer, FILE *stream)
+static void print_live(const struct why_case *of, FILE *stream)
 {
+    const char *state = text_of(of->transfer, "state");
+    struct why_advice advice = advice_at(of->transfer, state);
+    char age[32];
+
+    fprintf(stream, "\nIt is not done after %s (%s): ",
+            time_text(number_of(of->transfer, "age_seconds"), age), state);
+    if (!print_network(of, "", stream))
+        fprintf(stream, "%s.\nWhat to do: %s.\n", advice.why, advice.act);
+}
+
+static void print_end(const struct why_case *of, FILE *stream)
+{
+    const json_t *transfer = of->transfer;
     const char *state = text_of(transfer, "state"), *reason = text_of(transfer, "reason");
     char took[32];
 
     if (strcmp(state, "done") == 0) {
         fprintf(stream, "\nIt is done, after %s.\n",
                 time_text(number_of(transfer, "duration_seconds"), took));
+        (void)print_network(of, "On its way ", stream);
         return;
     }
     fprintf(stream, "\nIt is %s (%s) because %s", state, reason, text_of(transfer, "reason_text"));
     fprintf(stream, has(transfer, "detail") ? ": %s.\n" : ".\n", text_of(transfer, "detail"));
+    if (print_network(of, "At its end: ", stream))
+        return;
     fprintf(stream, "At its end: %s.\n", advice_at(transfer, last_good_stage(transfer)).why);
     fprintf(stream, "What to do: %s.\n", why_act(reason));
 }
 
-void why_print(const json_t *transfer, FILE *stream)
+void why_print(const json_t *transfer, const json_t *pairs, double now, FILE *stream)
 {
+    const struct why_case of = {transfer, pairs, now};
+
     print_head(transfer, stream);
     print_stages(transfer, stream);
     print_waits(transfer, stream);
@@ -266,9 +293,9 @@ void why_print(const json_t *transfer, FILE *stream)
     print_side(transfer, "source", stream);
     print_side(transfer, "target", stream);
     if (json_is_true(json_object_get(transfer, "live")))
-        print_live(transfer, stream);
+        print_live(&of, stream);
     else
-        print_end(transfer, stream);
+        print_end(&of, stream);
 }
 
 void why_print_others(const json_t *transfers, const char *explained_id, FILE *stream)

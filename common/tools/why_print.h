@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* transfer: what /api/v1/transfers/<id> answers. */
-void why_print(const json_t *transfer, FILE *stream);
+/* transfer: what /api/v1/transfers/<id> answers. pairs: the pairs of rails between its agents, as
+ * /api/v1/rails/matrix has them at `now`, in seconds since 1970; NULL: unknown. */
+void why_print(const json_t *transfer, const json_t *pairs, double now, FILE *stream);
 /* The others that the same question found, one line each. */
 void why_print_others(const json_t *transfers, const char *explained_id, FILE *stream);
 
@@ -20,5 +21,11 @@ struct why_advice {
 struct why_advice why_live(const char *state, bool source_opened, bool target_opened);
 /* Of one that has ended: by the name of its reason. */
 const char *why_act(const char *reason);
+
+/* Whether the network holds it up, or has done so; then says so in a clause, without a full stop.
+ * stream NULL: says nothing. */
+bool why_network(const json_t *transfer, const json_t *pairs, double now, FILE *stream);
+/* What to look at then; a clause, too. */
+void why_network_act(const json_t *transfer, FILE *stream);
 
 #endif

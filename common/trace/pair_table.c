@@ -6,6 +6,8 @@ struct row {
     uint16_t rail, target_rail;
     kvr_pair_state state;
     uint64_t bytes;
+    kvr_ns state_ns;
+    uint32_t breaks, renewals;
     uint32_t detail; /* where it begins among the texts */
 };
 
@@ -90,6 +92,9 @@ static struct peer_rows *peer_make(const struct kvr_pair_facts *rows, uint32_t c
                                      .target_rail = (uint16_t)from->target_rail,
                                      .state = from->state,
                                      .bytes = from->bytes,
+                                     .state_ns = from->state_ns,
+                                     .breaks = from->breaks,
+                                     .renewals = from->renewals,
                                      .detail = bytes > 1 ? used : 0};
         if (bytes == 1)
             continue;
@@ -136,6 +141,7 @@ void kvr_pair_table_take(struct kvr_pair_table *table, const struct kvr_report_p
 static void peer_visit(const struct peer_rows *peer, kvr_ns now, kvr_pair_visit *visit, void *self)
 {
     const char *texts = (const char *)&peer->rows[peer->count];
+    kvr_ns age = now - peer->heard_at;
 
     for (uint32_t i = 0; i < peer->count; i++) {
         const struct row *row = &peer->rows[i];
@@ -146,7 +152,10 @@ static void peer_visit(const struct peer_rows *peer, kvr_ns now, kvr_pair_visit 
                                            .state = row->state,
                                            .bytes = row->bytes,
                                            .detail = texts + row->detail,
-                                           .age = now - peer->heard_at});
+                                           .age = age,
+                                           .state_ns = row->state_ns > 0 ? row->state_ns + age : 0,
+                                           .breaks = row->breaks,
+                                           .renewals = row->renewals});
     }
 }
 

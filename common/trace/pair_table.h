@@ -27,6 +27,8 @@ struct kvr_pair_row {
     uint64_t bytes;
     const char *detail; /* "" where there is none */
     kvr_ns age;
+    kvr_ns state_ns; /* so long it is in that state, up to now; 0: unknown */
+    uint32_t breaks, renewals;
 };
 
 /* Each row; those of one peer in the order of the report. Returns how many more the agent has: they

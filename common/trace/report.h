@@ -48,6 +48,12 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
 #define KVR_COUNTER_LIST(X)                                                                        \
     X(KVR_COUNTER_STALE_WRITES, "stale_writes", "Writes that arrived for an idle slot.")           \
     X(KVR_COUNTER_EPOCHS_ENDED, "epochs_ended", "Rail endpoints replaced.")                        \
+    X(KVR_COUNTER_PAIRS_SILENT, "rail_pairs_silent",                                               \
+      "Times that a pair of rails was given up because its writes were silent.")                   \
+    X(KVR_COUNTER_PAIRS_SLOW, "rail_pairs_slow",                                                   \
+      "Times that a pair of rails was given up because it was far slower than others.")            \
+    X(KVR_COUNTER_PAIRS_FAILED, "rail_pairs_failed",                                               \
+      "Times that a pair of rails was given up because its writes failed.")                        \
     X(KVR_COUNTER_RAIL_STRANGERS, "rail_strangers",                                                \
       "Packets to rails' ports of others than peers, which kvrail-filter refused.")                \
     X(KVR_COUNTER_FILTERS_LOST, "filters_lost", "Times that kvrail-filter stopped answering.")     \
@@ -213,10 +219,13 @@ struct kvr_agent_facts {
 /* A pair of rails, as its source knows it. */
 #define KVR_PAIR_DETAIL_BYTES 160
 struct kvr_pair_facts {
-    uint32_t rail;                      /* of the agent that reports */
-    uint32_t target_rail;               /* of the peer */
-    kvr_pair_state state;               /* KVR_PAIR_STATE_END: one that only a newer agent knows */
-    uint64_t bytes;                     /* that came through, since the session began */
+    uint32_t rail;        /* of the agent that reports */
+    uint32_t target_rail; /* of the peer */
+    kvr_pair_state state; /* KVR_PAIR_STATE_END: one that only a newer agent knows */
+    uint64_t bytes;       /* that came through, since the session began */
+    kvr_ns state_ns;      /* so long it is in that state; 0: an older agent does not say */
+    uint32_t breaks;   /* how often it came into doubt, or broke without, since the session began */
+    uint32_t renewals; /* endpoints of either end that were replaced, since then */
     char detail[KVR_PAIR_DETAIL_BYTES]; /* a sentence where the state needs one, or "" */
 };
 

@@ -9,7 +9,7 @@ struct report_pairs_space {
     Kvrail__Report__Pair pairs[KVR_REPORT_PAIRS_MAX], *pair_list[KVR_REPORT_PAIRS_MAX];
 };
 
-#define PAIR_FIELDS(X) X(rail) X(target_rail) X(bytes)
+#define PAIR_FIELDS(X) X(rail) X(target_rail) X(bytes) X(state_ns) X(breaks) X(renewals)
 
 static void pair_put(const struct kvr_pair_facts *in, Kvrail__Report__Pair *out)
 {

@@ -80,7 +80,7 @@ carries() {
 pairs() { "$bin/kvrail" topo --agent "$work/source.sock" --peer decode-0 2>&1 || true; }
 is_broken() {
     "$bin/kvrail" topo --agent "$work/source.sock" 2>/dev/null |
-        grep -qE "^  rail $(($1 - 1)) .* (does not reach|is in doubt with) $(($2 - 1)) of decode-0"
+        grep -qE "^  rail $(($1 - 1)) .* (does not reach|is in doubt with|is slow to) $(($2 - 1)) of decode-0"
 }
 breaks() {
     wait_for 15 is_broken "$1" "$2" || fail "rail $1 does not know that it lost rail $2: $(pairs)"

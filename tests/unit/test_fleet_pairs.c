@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "scheduler/api.h"
+#include "scheduler/metrics.h"
 #include "tests/support/store_case.h"
 
 static struct kvr_report_pairs pairs;
@@ -57,7 +58,7 @@ static const char *shown(struct fixture *fixture, const char *source, const char
                          kvr_ns now)
 {
     static char text[4096];
-    struct fleet_pairs_wanted wanted = {source, target, 20};
+    struct fleet_pairs_wanted wanted = {.source = source, .target = target, .count_max = 20};
     FILE *out = fmemopen(text, sizeof(text), "w");
 
     text[0] = '\0';
@@ -185,6 +186,31 @@ static void expect(struct fixture *fixture, struct api_query query, unsigned sta
     free(answer.body);
 }
 
+static void metrics_count_pairs_by_state(void **state)
+{
+    struct fixture *fixture = *state;
+    struct metrics *metrics = metrics_open();
+    FILE *out;
+    char *text = NULL;
+    size_t size = 0;
+
+    rows_of("decode-0", 3)[1].state = KVR_PAIR_SLOW;
+    rows_of("decode-1", 2)[0].state = KVR_PAIR_STATE_END; /* of a newer agent */
+    report_comes(fixture, "prefill-0", KVR_S);
+    report_comes(fixture, "decode-0", KVR_S);
+    out = open_memstream(&text, &size);
+    metrics_write(metrics, fixture->fleet, KVR_S, out);
+    fclose(out);
+    assert_non_null(strstr(text, "\n# TYPE kvrail_rail_pairs gauge\n"
+                                 "kvrail_rail_pairs{agent=\"prefill-0\",state=\"up\"} 0\n"
+                                 "kvrail_rail_pairs{agent=\"prefill-0\",state=\"warming\"} 0\n"
+                                 "kvrail_rail_pairs{agent=\"prefill-0\",state=\"warm\"} 3\n"));
+    assert_non_null(strstr(text, "kvrail_rail_pairs{agent=\"prefill-0\",state=\"slow\"} 1\n"));
+    assert_null(strstr(text, "kvrail_rail_pairs{agent=\"decode-0\""));
+    free(text);
+    metrics_close(metrics);
+}
+
 static void api_answers_with_pairs_of_rails(void **state)
 {
     char name[KVR_NAME_BYTES + 1];
@@ -197,13 +223,28 @@ static void api_answers_with_pairs_of_rails(void **state)
     strcpy(facts.rails[0].name, "mlx5_0");
     rows->state = KVR_PAIR_SLOW;
     rows->bytes = 12345;
+    rows->state_ns = 60 * KVR_S;
+    rows->breaks = 3;
+    rows->renewals = 2;
     strcpy(rows->detail, "its writes were silent for 3.0 s");
     report_comes(*state, "prefill-0", kvr_clock_now());
     expect(*state, (struct api_query){1, {{"target", "decode-0"}}}, 200,
            "{\"pairs\":[{\"source\":\"prefill-0\",\"target\":\"decode-0\",\"rail\":{\"index\":0,"
            "\"name\":\"mlx5_0\"},\"target_rail\":{\"index\":0,\"name\":null},\"state\":\"slow\","
            "\"detail\":\"its writes were silent for 3.0 s\",\"bytes\":12345,\"age_seconds\":");
+    expect(*state, (struct api_query){1, {{"target", "decode-0"}}}, 200, ",\"state_seconds\":60.");
+    expect(*state, (struct api_query){1, {{"target", "decode-0"}}}, 200,
+           ",\"breaks\":3,\"renewals\":2}");
     expect(*state, (struct api_query){1, {{"source", "decode-0"}}}, 200, "{\"pairs\":[]");
+    rows_of("decode-2", 1); /* an older agent's */
+    report_comes(*state, "prefill-0", kvr_clock_now());
+    expect(*state, (struct api_query){1, {{"target", "decode-2"}}}, 200,
+           ",\"state_seconds\":null,\"breaks\":0,");
+    expect(*state, (struct api_query){1, {{"trouble", "yes"}}}, 200, "\"target\":\"decode-0\"");
+    expect(*state, (struct api_query){2, {{"trouble", "yes"}, {"target", "decode-2"}}}, 200,
+           "{\"pairs\":[],\"left_out\":0}");
+    expect(*state, (struct api_query){1, {{"trouble", "no"}}}, 400, "\\\"trouble\\\" can be yes");
+    expect(*state, (struct api_query){1, {{"trouble", NULL}}}, 400, "\\\"trouble\\\" can be yes");
     expect(*state, (struct api_query){1, {{"limit", "1"}}}, 400, "no parameter \\\"limit\\\"");
     expect(*state, (struct api_query){1, {{"source", ""}}}, 400, "no agent");
     expect(*state, (struct api_query){1, {{"source", NULL}}}, 400, "no agent");
@@ -220,6 +261,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(fleet_forgets_pairs_of_an_agent_that_is_gone, fresh,
                                         store_teardown),
         cmocka_unit_test_setup_teardown(fleet_bounds_pairs, fresh, store_teardown),
+        cmocka_unit_test_setup_teardown(metrics_count_pairs_by_state, fresh, store_teardown),
         cmocka_unit_test_setup_teardown(api_answers_with_pairs_of_rails, fresh, store_teardown),
     };
 

@@ -222,8 +222,13 @@ static void book_says_why(void **state)
         {{.state = KVR_PAIR_WARM}, ""},
         {{.target_rail = 1, .state = KVR_PAIR_SPARE},
          "its plane is 10.1.1.0/24, the peer's 10.1.2.0/24"},
-        {{.rail = 1, .target_rail = 1, .state = KVR_PAIR_SLOW, .why = KVR_TIMED_OUT, .bytes = 1},
+        {{.rail = 1, .target_rail = 1, .state = KVR_PAIR_DOUBTED, .why = KVR_TIMED_OUT, .bytes = 1},
          "its writes were silent for 3.0 s"},
+        {{.state = KVR_PAIR_SLOW, .why = KVR_TOO_SLOW},
+         "it delivers less than a 20th of what the other rails do"},
+        {{.state = KVR_PAIR_SLOW, .why = KVR_TOO_SLOW, .rests_until = 106 * KVR_S},
+         "it delivers less than a 20th of what the other rails do; it rests, and is tried again in "
+         "6 s"},
         {{.state = KVR_PAIR_UNREACHABLE, .why = KVR_NO_RAIL},
          "the peer has no endpoint on its rail just now"},
         {{.state = KVR_PAIR_UNREACHABLE, .why = KVR_PEER_LOST},
@@ -251,6 +256,43 @@ static void book_says_why(void **state)
     }
 }
 
+static void book_says_since_when_and_how_often(void **state)
+{
+    const struct kvr_group_pair pair = {
+        .state = KVR_PAIR_WARM, .since = now - 3 * KVR_S, .breaks = 4, .renewals = 2};
+    const struct kvr_report_pairs *rows;
+    struct kvr_group_message message;
+
+    (void)state;
+    peers_up(1);
+    pair_book_round(&book, now);
+    assert_true(pair_book_next(&book, &message));
+    pair_says(&pair);
+    pair_says(&(struct kvr_group_pair){.since = now + 1}); /* after the round had begun */
+    part_ends(0, 0);
+    groups_answer(0);
+    rows = pair_book_take(&book);
+    assert_int_equal(rows->pairs[0].state_ns, 3 * KVR_S);
+    assert_int_equal(rows->pairs[0].breaks, 4);
+    assert_int_equal(rows->pairs[0].renewals, 2);
+    assert_int_equal(rows->pairs[1].state_ns, 1);
+}
+
+static void breaks_are_counted_by_their_reason(void **state)
+{
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_PAIR_BROKEN};
+
+    (void)state;
+    message.pair_broken.status = KVR_TIMED_OUT;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_PAIRS_SILENT);
+    message.pair_broken.status = KVR_TOO_SLOW;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_PAIRS_SLOW);
+    message.pair_broken.status = KVR_RAIL_FAILED;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_PAIRS_FAILED);
+    message.head.kind = KVR_GROUP_PEER_WARM;
+    assert_int_equal(pair_book_counter(&message), KVR_COUNTER_END);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +302,8 @@ int main(void)
         cmocka_unit_test_setup(book_forgets_a_peer_that_is_gone, fresh),
         cmocka_unit_test_setup(book_ends_a_round_that_is_full, fresh),
         cmocka_unit_test_setup(book_says_why, fresh),
+        cmocka_unit_test_setup(book_says_since_when_and_how_often, fresh),
+        cmocka_unit_test(breaks_are_counted_by_their_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

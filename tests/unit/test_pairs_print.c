@@ -8,6 +8,11 @@
     "{\"source\":\"" source "\",\"target\":\"" target "\",\"rail\":" rail                          \
     ",\"target_rail\":" target_rail ",\"state\":\"" state "\",\"detail\":" detail                  \
     ",\"bytes\":" bytes ",\"age_seconds\":2.4}"
+#define PAIR_SINCE(source, target, rail, target_rail, state, detail, bytes, seconds, breaks)       \
+    "{\"source\":\"" source "\",\"target\":\"" target "\",\"rail\":" rail                          \
+    ",\"target_rail\":" target_rail ",\"state\":\"" state "\",\"detail\":" detail                  \
+    ",\"bytes\":" bytes ",\"age_seconds\":2.4,\"state_seconds\":" seconds ",\"breaks\":" breaks    \
+    "}"
 #define RAIL(index, name) "{\"index\":" index ",\"name\":" name "}"
 
 static const char pairs_text[] =
@@ -16,8 +21,12 @@ static const char pairs_text[] =
                                   "unreachable", "\"its writes fail: x\"", "0") "," //
     PAIR("p0", "d0", RAIL("0", "\"mlx5_0\""), RAIL("1", "\"mlx5_3\""), "spare",
          "\"its plane is a, the peer's b\"", "0") "," //
-    PAIR("p1", "d0", RAIL("3", "null"), RAIL("0", "\"mlx5_2\""), "slow",
-         "\"its writes were silent for 3.0 s\"", "70") "]";
+    PAIR_SINCE("p1", "d0", RAIL("3", "null"), RAIL("0", "\"mlx5_2\""), "doubted",
+               "\"its writes were silent for 3.0 s\"", "70", "11.7", "1") "," //
+    PAIR_SINCE("p1", "d0", RAIL("4", "null"), RAIL("0", "\"mlx5_2\""), "slow",
+               "\"it delivers little\"", "70", "65", "3") "," //
+    PAIR_SINCE("p1", "d0", RAIL("5", "null"), RAIL("0", "\"mlx5_2\""), "warming", "null", "0", "1",
+               "1") "]";
 
 static char *printed;
 static size_t printed_bytes;
@@ -57,10 +66,14 @@ static void pairs_are_a_matrix(void **state)
         "a, the peer's b; 0 B came through\n"
         "\n"
         "Rails of p1 (rows) to those of d0 (columns), 2 s ago:\n"
-        "     0 mlx5_2 \n"
-        "  3  slow 70 B\n"
+        "     0 mlx5_2    \n"
+        "  3  doubted 70 B\n"
+        "  4  slow 70 B   \n"
+        "  5  warming     \n"
         "  rail 3 is in doubt with 0 mlx5_2 of d0, one write at a time: its writes were silent for "
-        "3.0 s; 70 B came through\n");
+        "3.0 s; for 12 s; 1 time in this session; 70 B came through\n"
+        "  rail 4 is slow to 0 mlx5_2 of d0: it delivers little; for 65 s; 3 times in this "
+        "session; 70 B came through\n");
 }
 
 static void pairs_in_trouble_are_said(void **state)
@@ -69,12 +82,12 @@ static void pairs_in_trouble_are_said(void **state)
 
     (void)state;
     assert_int_equal(pairs_count_troubled(NULL), 0);
-    assert_int_equal(pairs_count_troubled(pairs), 3);
+    assert_int_equal(pairs_count_troubled(pairs), 4);
     pairs_print_troubled(pairs, false, 1, out);
     fclose(out);
     assert_string_equal(printed,
                         "  rail 1 mlx5_1 does not reach 1 mlx5_3 of d0: its writes fail: x\n"
-                        "  and 2 more pairs\n");
+                        "  and 3 more pairs\n");
 }
 
 static void pairs_of_any_kind_can_be_printed(void **state)

@@ -45,12 +45,22 @@ static void ask(uint32_t peer, uint32_t first)
     fixture_tell(&fixture, 3, &message);
 }
 
+/* The first pair with peer 0. */
+static struct kvr_group_pair first_pair(kvr_ns now)
+{
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_PAIRS_ASK};
+
+    fixture_tell(&fixture, now, &message);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR, &message));
+    return message.pair;
+}
+
 static int row_order(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
 
-/* All pairs with peer 0, as "0-1 warm 100, 1-0 slow peer_lost 0", in order of our rails. */
+/* All pairs with peer 0, as "0-1 warm 100, 1-0 doubted peer_lost 0", in order of our rails. */
 static const char *pairs(void)
 {
     static char text[512];
@@ -122,13 +132,78 @@ static void group_says_what_fails_and_why(void **state)
     fixture_settle(&fixture, 2);
     assert_string_equal(pairs(), "0-0 unreachable peer_lost 100");
     rail_set(0, 2, 1); /* the peer's next endpoint */
-    assert_string_equal(pairs(), "0-0 slow peer_lost 100");
+    assert_string_equal(pairs(), "0-0 doubted peer_lost 100");
     write_over_all(KVR_OK);
     assert_string_equal(pairs(), "0-0 warm 200");
     rail_set(0, 3, 0); /* it has none just now */
     assert_string_equal(pairs(), "0-0 unreachable no_rail 200");
     rail_set(0, 4, 1);
     assert_string_equal(pairs(), "0-0 up 200");
+    kvr_group_close(fixture.group);
+}
+
+/* It lasts from one address of the peer to the next. */
+static void group_says_since_when_and_how_often(void **state)
+{
+    struct kvr_group_pair said;
+    struct kvr_pair pair;
+
+    (void)state;
+    fixture_open_in(&fixture, "a", &(struct kvr_group_options){0});
+    peer_in("a", 1);
+    assert_int_equal(first_pair(5).breaks, 0);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_PEER_LOST);
+    kvr_group_step(fixture.group, 20);
+    said = first_pair(25);
+    assert_int_equal(said.state, KVR_PAIR_UNREACHABLE);
+    assert_int_equal(said.since, 20);
+    assert_int_equal(said.breaks, 1);
+    assert_int_equal(said.renewals, 0);
+    rail_set(0, 2, 1);
+    kvr_group_step(fixture.group, 30);
+    said = first_pair(35);
+    assert_int_equal(said.state, KVR_PAIR_DOUBTED);
+    assert_int_equal(said.since, 35); /* when it was looked at */
+    assert_int_equal(said.breaks, 1);
+    assert_int_equal(said.renewals, 1);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish_all(fixture.rails[0].newest);
+    kvr_group_step(fixture.group, 40);
+    said = first_pair(45);
+    assert_int_equal(said.state, KVR_PAIR_WARM);
+    assert_int_equal(said.since, 40);
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_PEER_LOST);
+    kvr_group_step(fixture.group, 50);
+    said = first_pair(55);
+    assert_int_equal(said.breaks, 2);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
+    kvr_group_step(fixture.group, 60);
+    said = first_pair(65);
+    assert_int_equal(said.breaks, 2);
+    assert_int_equal(said.renewals, 2);
+    kvr_group_close(fixture.group);
+}
+
+static void group_says_what_is_being_warmed_up(void **state)
+{
+    struct kvr_peer_rails *rails = &fixture.peer_rails[0];
+
+    (void)state;
+    fixture_open_in(&fixture, "a", &(struct kvr_group_options){.warm_up = true});
+    rails->rail_count = 1;
+    rails->rails[0] = (struct kvr_rail_address){.epoch = 1,
+                                                .bytes = 1,
+                                                .address = {'a'},
+                                                .scratch_bytes = 4096,
+                                                .scratch = {.key = 7, .base = 64}};
+    command(&fixture, KVR_GROUP_PEER_ADD, 0, rails);
+    assert_string_equal(pairs(), "0-0 warming 0");
+    assert_int_equal(fixture.rails[0].newest->write_count, 1);
+    finish_all(fixture.rails[0].newest);
+    fixture_settle(&fixture, 2);
+    assert_string_equal(pairs(), "0-0 warm 0");
     kvr_group_close(fixture.group);
 }
 
@@ -144,6 +219,16 @@ static void group_says_what_it_holds_back(void **state)
     assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
     fixture_settle(&fixture, 2 * KVR_S);
     assert_string_equal(pairs(), "0-0 up 0, 1-0 unreachable timed_out 0");
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_PEER_LOST);
+    fixture_settle(&fixture, 2 * KVR_S);
+    rail_set(0, 2, 1);
+    assert_string_equal(pairs(), "0-0 doubted peer_lost 0, 1-0 doubted timed_out 0");
+    assert_int_equal(post(&fixture, 0, &pair), KVR_OK);
+    assert_int_equal(pair.rail, 1);
+    finish_all(fixture.rails[1].newest);
+    fixture_settle(&fixture, 2 * KVR_S);
+    assert_string_equal(pairs(), "0-0 spare 0, 1-0 warm 100"); /* no trouble: it is not wanted */
     kvr_group_close(fixture.group);
 }
 
@@ -183,6 +268,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_says_what_gets_through),
         cmocka_unit_test(group_says_what_fails_and_why),
+        cmocka_unit_test(group_says_since_when_and_how_often),
+        cmocka_unit_test(group_says_what_is_being_warmed_up),
         cmocka_unit_test(group_says_what_it_holds_back),
         cmocka_unit_test(group_answers_in_parts),
     };

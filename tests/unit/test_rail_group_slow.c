@@ -199,19 +199,39 @@ static bool carries(kvr_ns now)
     return first;
 }
 
+/* What the group says of the pair of rail 0. */
+static struct kvr_group_pair pair_said(kvr_ns now)
+{
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_PAIRS_ASK};
+
+    fixture_tell(&fixture, now, &message);
+    do
+        assert_true(fixture_told(&fixture, KVR_GROUP_PAIR, &message));
+    while (message.pair.rail != 0);
+    return message.pair;
+}
+
 static void a_slow_rail_rests_and_comes_back(void **state)
 {
     struct kvr_group_message message;
-    kvr_ns now;
+    struct kvr_group_pair said;
+    kvr_ns now, broke;
 
     (void)state;
     open_rails(2);
     fill(4);
-    now = run(KVR_S, KVR_S + SILENCE, 0, KVR_MS, &message);
+    broke = now = run(KVR_S, KVR_S + SILENCE, 0, KVR_MS, &message);
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     kvr_group_step(fixture.group, now);
     finish_all(fixture.rails[1].newest);
     assert_false(carries(now));
+    said = pair_said(now);
+    assert_int_equal(said.state, KVR_PAIR_SLOW);
+    assert_int_equal(said.why, KVR_TOO_SLOW);
+    assert_int_equal(said.since, broke);
+    assert_int_equal(said.rests_until, broke + SILENCE);
+    assert_int_equal(said.breaks, 1);
+    assert_int_equal(said.renewals, 1);
     assert_false(warm_up_takes(&now, 0)); /* it rests */
     now += SILENCE;
     assert_true(warm_up_takes(&now, KVR_S)); /* with connecting, which says nothing */
@@ -222,8 +242,16 @@ static void a_slow_rail_rests_and_comes_back(void **state)
     assert_false(warm_up_takes(&now, 0));
     assert_false(carries(now));
     now += SILENCE;
+    said = pair_said(now);
+    assert_int_equal(said.state, KVR_PAIR_SLOW);
+    assert_int_equal(said.rests_until, 0); /* its trial is on its way */
     assert_true(warm_up_takes(&now, KVR_US));
     assert_true(carries(now));
+    said = pair_said(now);
+    assert_int_equal(said.state, KVR_PAIR_WARM);
+    assert_int_equal(said.why, KVR_OK);
+    assert_int_equal(said.since, now);
+    assert_int_equal(said.breaks, 1);
     close_rails();
 }
 

@@ -155,6 +155,9 @@ static void sample_pairs(struct kvr_report_pairs *pairs)
                                         .target_rail = KVR_RAILS_MAX - 1 - i,
                                         .state = (kvr_pair_state)i,
                                         .bytes = UINT64_MAX - i,
+                                        .state_ns = i > 0 ? 3600 * KVR_S + i : 0,
+                                        .breaks = 7 * i,
+                                        .renewals = UINT32_MAX - i,
                                         .detail = "its writes fail: no way"};
     }
 }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TOO_SLOW "it delivers less than a 20th of what the other rails do"
+
 void pair_book_up(struct pair_book *book, uint32_t peer, const char *name)
 {
     struct pair_book_peer *to = &book->peers[peer];
@@ -127,8 +129,11 @@ static void reason_say(const struct pair_book *book, const struct kvr_group_pair
     else if (pair->why == KVR_TIMED_OUT)
         snprintf(ret_text, room, "its writes were silent for %.1f s",
                  (double)book->silence_ns / KVR_S);
+    else if (pair->why == KVR_TOO_SLOW && pair->rests_until > book->round_at)
+        snprintf(ret_text, room, TOO_SLOW "; it rests, and is tried again in %.0f s",
+                 (double)(pair->rests_until - book->round_at) / KVR_S);
     else if (pair->why == KVR_TOO_SLOW)
-        snprintf(ret_text, room, "it delivers less than a 20th of what the other rails do");
+        snprintf(ret_text, room, TOO_SLOW);
     else if (pair->why == KVR_NO_RAIL)
         snprintf(ret_text, room, "the peer has no endpoint on its rail just now");
     else if (pair->why != KVR_OK)
@@ -152,6 +157,12 @@ static void detail_say(const struct pair_book *book, const struct kvr_group_pair
              "%sits plane is %.47s, the peer's %.47s", length > 0 ? "; " : "", ours, theirs);
 }
 
+/* Never 0: that is an older agent's. */
+static kvr_ns state_ns(const struct pair_book *book, const struct kvr_group_pair *pair)
+{
+    return pair->since < book->round_at ? book->round_at - pair->since : 1;
+}
+
 static void row_take(struct pair_book *book, const struct kvr_group_pair *pair)
 {
     struct kvr_report_pairs *rows = &book->rows;
@@ -168,7 +179,10 @@ static void row_take(struct pair_book *book, const struct kvr_group_pair *pair)
     *row = (struct kvr_pair_facts){.rail = pair->rail,
                                    .target_rail = pair->target_rail,
                                    .state = pair->state,
-                                   .bytes = pair->bytes};
+                                   .bytes = pair->bytes,
+                                   .state_ns = state_ns(book, pair),
+                                   .breaks = pair->breaks,
+                                   .renewals = pair->renewals};
     detail_say(book, pair, row->detail);
     rows->peers[rows->peer_count - 1].pair_count++;
     rows->pair_count++;
@@ -210,6 +224,20 @@ bool pair_book_heard(struct pair_book *book, const struct kvr_group_message *mes
         return false;
     default:
         return false;
+    }
+}
+
+kvr_counter pair_book_counter(const struct kvr_group_message *message)
+{
+    if (message->head.kind != KVR_GROUP_PAIR_BROKEN)
+        return KVR_COUNTER_END;
+    switch (message->pair_broken.status) {
+    case KVR_TIMED_OUT:
+        return KVR_COUNTER_PAIRS_SILENT;
+    case KVR_TOO_SLOW:
+        return KVR_COUNTER_PAIRS_SLOW;
+    default:
+        return KVR_COUNTER_PAIRS_FAILED;
     }
 }
 

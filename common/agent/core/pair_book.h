@@ -59,6 +59,8 @@ void pair_book_round(struct pair_book *book, kvr_ns now);
 bool pair_book_next(struct pair_book *book, struct kvr_group_message *ret_ask);
 /* Takes a group's message of any kind. True: it was about pairs alone, and is for nothing else. */
 bool pair_book_heard(struct pair_book *book, const struct kvr_group_message *message);
+/* Which counter a group's message of any kind adds to. KVR_COUNTER_END: none. */
+kvr_counter pair_book_counter(const struct kvr_group_message *message);
 /* The rows of the round that has just ended, once; they stay until the next round. NULL: none. */
 const struct kvr_report_pairs *pair_book_take(struct pair_book *book);
 

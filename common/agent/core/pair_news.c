@@ -1,35 +1,46 @@
 #include "agent/core/pair_news.h"
 
-#include <stddef.h>
+#include <string.h>
 
 void pair_news_forget(struct pair_news *news, uint32_t peer)
 {
-    news->lost[peer] = 0;
+    memset(news->said[peer], 0, sizeof(news->said[peer]));
 }
 
-/* Of our rail with the peer's. A spare pair says nothing: it is for when the others do not work. */
-static bool is_broken(const struct kvr_pair_facts *row)
+/* What the pairs of one rail say together. */
+struct verdict {
+    enum pair_trouble trouble; /* the least of its pairs' */
+    const char *detail;        /* of such a pair */
+    bool warm;
+};
+
+static enum pair_trouble trouble_of(const struct kvr_pair_facts *row)
 {
-    return row->state == KVR_PAIR_UNREACHABLE || row->state == KVR_PAIR_SLOW;
+    if (!kvr_pair_in_trouble(row->state))
+        return PAIR_FINE;
+    return row->state == KVR_PAIR_SLOW ? PAIR_SLOW : PAIR_LOST;
 }
 
-/* The last broken pair of the rail. NULL: it reaches the peer, as far as is known. */
-static const struct kvr_pair_facts *loss_of(const struct kvr_pair_facts *rows, uint32_t count,
-                                            uint32_t rail, bool *ret_warm)
+/* A spare pair says nothing: it is for when the others do not work. */
+static struct verdict verdict_of(const struct kvr_pair_facts *rows, uint32_t count, uint32_t rail)
 {
-    const struct kvr_pair_facts *broken = NULL;
-    bool works = false;
+    struct verdict verdict = {.trouble = PAIR_LOST, .detail = NULL};
 
-    *ret_warm = false;
     for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].rail != rail)
+        enum pair_trouble trouble = trouble_of(&rows[i]);
+
+        if (rows[i].rail != rail || rows[i].state == KVR_PAIR_SPARE ||
+            rows[i].state == KVR_PAIR_STATE_END)
             continue;
-        if (is_broken(&rows[i]))
-            broken = &rows[i];
-        works = works || rows[i].state == KVR_PAIR_UP || rows[i].state == KVR_PAIR_WARM;
-        *ret_warm = *ret_warm || rows[i].state == KVR_PAIR_WARM;
+        if (trouble <= verdict.trouble) {
+            verdict.trouble = trouble;
+            verdict.detail = rows[i].detail;
+        }
+        verdict.warm = verdict.warm || rows[i].state == KVR_PAIR_WARM;
     }
-    return works ? NULL : broken;
+    if (verdict.detail == NULL) /* nothing is known of it */
+        verdict.trouble = PAIR_FINE;
+    return verdict;
 }
 
 uint32_t pair_news_take(struct pair_news *news, uint32_t peer, const struct kvr_pair_facts *rows,
@@ -38,15 +49,15 @@ uint32_t pair_news_take(struct pair_news *news, uint32_t peer, const struct kvr_
     uint32_t item_count = 0;
 
     for (uint32_t rail = 0; rail < KVR_RAILS_MAX; rail++) {
-        uint64_t bit = UINT64_C(1) << rail;
-        bool warm, said = (news->lost[peer] & bit) != 0;
-        const struct kvr_pair_facts *loss = loss_of(rows, count, rail, &warm);
+        struct verdict verdict = verdict_of(rows, count, rail);
+        bool back = verdict.warm && verdict.trouble == PAIR_FINE;
+        uint8_t *said = &news->said[peer][rail];
 
-        if (said ? !warm : loss == NULL)
+        if (*said != PAIR_FINE ? !back && verdict.trouble <= *said : verdict.trouble == PAIR_FINE)
             continue;
-        news->lost[peer] ^= bit;
-        ret_items[item_count++] = (struct pair_news_item){
-            .lost = !said, .rail = rail, .detail = loss != NULL ? loss->detail : ""};
+        *said = (uint8_t)verdict.trouble;
+        ret_items[item_count++] =
+            (struct pair_news_item){verdict.trouble, rail, back ? "" : verdict.detail};
     }
     return item_count;
 }
