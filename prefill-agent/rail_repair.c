@@ -182,12 +182,19 @@ void rail_repair_soon(struct outbound *outbound, uint32_t peer, uint32_t rail_gr
     repair(outbound, peer);
 }
 
-/* A trial may fail by chance: those who wait get another. */
+/* Of a time that is set; KVR_NEVER stays. */
+static kvr_ns sooner(kvr_ns set, kvr_ns moment)
+{
+    return set != KVR_NEVER && moment < set ? moment : set;
+}
+
+/* A trial may fail by chance: those who wait get another, a moment later. */
 void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
 {
     struct outbound_peer *state = &outbound->peers[broken->peer];
     const struct kvr_pair *pair = &broken->pair;
     uint32_t group = kvr_rail_groups_of(&outbound->options.groups, pair->rail);
+    kvr_ns moment = outbound->now + outbound->options.silence_ns / 4;
     uint64_t bit = UINT64_C(1) << pair->rail;
 
     if (!state->up)
@@ -196,8 +203,10 @@ void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_b
     state->shared = broken->shared ? state->shared | bit : state->shared & ~bit;
     retransmit_list_all(outbound, broken->peer, pair->rail, pair->target_rail, pair->epoch);
     repair_later(outbound, broken);
-    if (is_awaited(outbound, broken->peer, group))
-        rail_repair_soon(outbound, broken->peer, group);
+    if (!is_awaited(outbound, broken->peer, group))
+        return;
+    state->repair_at[pair->rail] = sooner(state->repair_at[pair->rail], moment);
+    state->renew_at[pair->rail] = sooner(state->renew_at[pair->rail], moment);
 }
 
 void rail_repair_tick(struct outbound *outbound)
