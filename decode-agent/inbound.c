@@ -58,6 +58,15 @@ void inbound_drain(struct inbound *inbound)
 
 /* ---- engines -------------------------------------------------------------------------------- */
 
+/* An engine's library says EXPIRED when this agent was silent at the deadline. */
+static void fetch_cancel(struct inbound *inbound, struct fetch *fetch, kvr_status reason)
+{
+    if (reason == KVR_EXPIRED)
+        fetch_fail(inbound, fetch, KVR_EXPIRED, "its deadline passed before this agent answered");
+    else
+        fetch_fail(inbound, fetch, KVR_CANCELLED, "cancelled by the target engine");
+}
+
 void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
                      const struct kvr_request *request)
 {
@@ -82,7 +91,7 @@ void inbound_request(struct inbound *inbound, kvr_ns now, uint32_t engine,
         fetch_watch(inbound, fetch, &request->watch);
         break;
     case KVR_REQ_CANCEL:
-        fetch_fail(inbound, fetch, KVR_CANCELLED, "cancelled by the target engine");
+        fetch_cancel(inbound, fetch, request->cancel.reason);
         break;
     default: /* requests of a source: the engine port refuses what an agent does not serve */
         break;

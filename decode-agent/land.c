@@ -321,8 +321,7 @@ static void land_command(void *self, kvr_ns now, const struct kvr_group_message 
         filter(land, landing, message.filter);
         break;
     case LAND_SUSPECTS:
-        land_quiet_suspects(land, landing, now, message.suspects.quiet_ns,
-                            message.suspects.at_once);
+        land_quiet_suspects(land, landing, now, &message.suspects);
         break;
     case LAND_DIGEST:
         KVR_LIST_APPEND(landing->verify.digests, landing->verify.digests_last, message.digest,

@@ -59,7 +59,7 @@ void land_quiet_replace(struct land *land, struct landing *landing, struct landi
 void land_quiet_give(struct land *land, const struct landing *landing);
 /* Reports each epoch on which a write was lost or hangs. */
 void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_ns now,
-                         kvr_ns quiet_ns, bool at_once);
+                         const struct land_suspects *suspects);
 /* This and every older epoch of the rail, perhaps another group's, is closed. */
 void land_quiet_epoch_closed(struct land *land, uint32_t rail, uint32_t epoch);
 

@@ -103,7 +103,8 @@ enum land_kind {
 /* What the kinds carry. */
 struct land_suspects {
     kvr_ns quiet_ns;
-    bool at_once; /* no LAND_COMING */
+    uint64_t at_once; /* bits of rails: no LAND_COMING for these, */
+    uint64_t later;   /* and no LAND_SUSPECT for these */
 };
 
 struct land_forward {

@@ -122,11 +122,14 @@ void land_quiet_replace(struct land *land, struct landing *landing, struct landi
 /* A late write stands behind others of the same peer on the same rail: while those arrive, it is
  * not suspected. */
 static bool still_coming(const struct land *land, const struct landing *landing, uint32_t rail,
-                         kvr_ns now, kvr_ns quiet_ns)
+                         kvr_ns now, const struct land_suspects *suspects)
 {
     kvr_ns last = rail < KVR_RAILS_MAX ? land->arrived_at[landing->peer][rail] : 0;
 
-    return last != 0 && now - last < quiet_ns;
+    if ((suspects->at_once >> rail % KVR_RAILS_MAX & 1) != 0)
+        return false;
+    return (suspects->later >> rail % KVR_RAILS_MAX & 1) != 0 ||
+           (last != 0 && now - last < suspects->quiet_ns);
 }
 
 static void report_suspect(struct land *land, const struct landing *landing,
@@ -136,7 +139,7 @@ static void report_suspect(struct land *land, const struct landing *landing,
 }
 
 void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_ns now,
-                         kvr_ns quiet_ns, bool at_once)
+                         const struct land_suspects *suspects)
 {
     const struct landing_quiet *quiet = landing->arrived.claim;
     bool coming = false;
@@ -148,13 +151,13 @@ void land_quiet_suspects(struct land *land, const struct landing *landing, kvr_n
 
         if (settled(land, landing, count))
             continue;
-        if (!at_once && still_coming(land, landing, count->rail, now, quiet_ns))
+        if (still_coming(land, landing, count->rail, now, suspects))
             coming = true;
         else
             report_suspect(land, landing, count);
     }
     for (uint32_t i = 0; i < landing->arrived.count_count; i++)
-        if (unnamed(land, quiet, &landing->arrived.counts[i]))
+        if (suspects->later == 0 && unnamed(land, quiet, &landing->arrived.counts[i]))
             report_suspect(land, landing, &landing->arrived.counts[i]);
     if (coming)
         land_report(land, landing, LAND_MESSAGE(LAND_COMING));

@@ -32,6 +32,7 @@ void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
         transfer_fail(inbound, transfer, KVR_NO_MEMORY, "no memory to ask for lost chunks");
         return;
     }
+    transfer_rail_lost(transfer, lost->rail, lost->epoch);
     filter->capacity = (uint32_t)total;
     filter->asked_count = lost->run_count;
     memcpy(&filter->runs[total], lost->runs, lost->run_count * sizeof(filter->runs[0]));

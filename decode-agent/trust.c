@@ -17,7 +17,11 @@
 #include "decode-agent/layers.h"
 #include "decode-agent/sending.h"
 
-#define PATIENCE 5 /* times quiet_ns: the longest wait for a write, while others still arrive */
+#define PATIENCE   5 /* times quiet_ns: the longest wait for a write, while others still arrive */
+/* Where the source has given a rail up, what it posted there is lost, or slower than the repeats: a
+ * part of quiet_ns is enough. */
+#define LOST_PARTS 4
+#define ALL_RAILS  UINT64_MAX
 
 KVR_STATE_TABLE(trust, TRUST) = {
     /* MISSING_SENT, ROOM_SENT, QUIET, READ_BACK */
@@ -36,13 +40,22 @@ void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch
     for (uint32_t i = 0; i < transfer->trust.epoch_count; i++) {
         if (transfer->trust.epochs[i].rail != rail)
             continue;
-        if (transfer->trust.epochs[i].epoch < epoch)
+        if (transfer->trust.epochs[i].epoch < epoch) {
             transfer->trust.epochs[i].epoch = epoch;
+            transfer->trust.lost &= ~(UINT64_C(1) << rail);
+        }
         return;
     }
     assert(transfer->trust.epoch_count < KVR_RAILS_MAX);
     transfer->trust.epochs[transfer->trust.epoch_count++] =
         (struct kvr_epoch_count){.rail = rail, .epoch = epoch};
+}
+
+void transfer_rail_lost(struct transfer *transfer, uint32_t rail, uint32_t epoch)
+{
+    for (uint32_t i = 0; i < transfer->trust.epoch_count; i++)
+        if (transfer->trust.epochs[i].rail == rail && transfer->trust.epochs[i].epoch == epoch)
+            transfer->trust.lost |= UINT64_C(1) << rail;
 }
 
 bool transfer_may_use(const struct transfer *transfer, uint32_t rail)
@@ -72,6 +85,12 @@ bool transfer_trusted(const struct inbound *inbound, const struct transfer *tran
 }
 
 /* ---- QUIET ----------------------------------------------------------------------------------- */
+
+static kvr_ns patience(const struct inbound *inbound, const struct transfer *transfer)
+{
+    return transfer->trust.lost != 0 ? inbound->options.quiet_ns / LOST_PARTS
+                                     : inbound->options.quiet_ns;
+}
 
 /* Every peer knows every epoch of a rail. A count on an unknown epoch would be awaited for ever. */
 static bool epochs_known(const struct inbound *inbound, const struct transfer *transfer,
@@ -119,7 +138,7 @@ void quiet_received(struct inbound *inbound, struct transfer *transfer,
         return; /* a repeat of QUIET does not prolong the wait */
     transfer->trust.quiet_at = inbound->now;
     transfer->trust.quiet_round = message->round;
-    transfer->trust.suspect_at = inbound->now + inbound->options.quiet_ns;
+    transfer->trust.suspect_at = inbound->now + patience(inbound, transfer);
 }
 
 /* While copies read the pages, the report is ignored: the rail thread repeats it afterwards. */
@@ -144,13 +163,16 @@ void suspects_check(struct inbound *inbound, struct transfer *transfer)
     bool waits = transfer->state == T_DRAINING ||
                  (transfer->state == T_LIVE &&
                   (transfer->trust.state == TRUST_TAINTED || !transfer->delivery.all_in));
-    bool at_once = inbound->now - transfer->trust.quiet_at >= PATIENCE * inbound->options.quiet_ns;
+    kvr_ns waited = inbound->now - transfer->trust.quiet_at, quiet = inbound->options.quiet_ns;
+    struct land_suspects suspects = {
+        .quiet_ns = quiet,
+        .at_once = waited >= PATIENCE * quiet ? ALL_RAILS : transfer->trust.lost,
+        .later = waited < quiet ? ~transfer->trust.lost : 0,
+    };
 
     transfer->trust.suspect_at = KVR_NEVER;
     if (!waits || trust_quiet(&transfer->trust))
         return;
-    transfer->trust.suspect_at = inbound->now + inbound->options.quiet_ns;
-    inbound_group_command(
-        inbound, transfer,
-        LAND_MESSAGE(LAND_SUSPECTS, .suspects = {inbound->options.quiet_ns, at_once}));
+    transfer->trust.suspect_at = inbound->now + patience(inbound, transfer);
+    inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_SUSPECTS, .suspects = suspects));
 }

@@ -34,6 +34,7 @@ struct trust {
     /* Of each rail that the source may write on the latest epoch: what a fence must close. */
     struct kvr_epoch_count epochs[KVR_RAILS_MAX];
     uint32_t epoch_count;
+    uint64_t lost; /* bits of rails: the source gave up what it posted there on the latest epoch */
 };
 
 KVR_STATE_MACHINE(trust);
@@ -51,6 +52,8 @@ const char *transfer_held_by(const struct inbound *inbound, const struct transfe
 
 /* The source may write on this epoch of the rail. */
 void transfer_epoch_add(struct transfer *transfer, uint32_t rail, uint32_t epoch);
+/* The source gave up what it posted on this epoch of the rail. */
+void transfer_rail_lost(struct transfer *transfer, uint32_t rail, uint32_t epoch);
 bool transfer_may_use(const struct transfer *transfer, uint32_t rail);
 
 void quiet_received(struct inbound *inbound, struct transfer *transfer,

@@ -120,16 +120,34 @@ static void ask(struct outbound *outbound, struct source_transfer *transfer)
     outbound_send_needed(outbound, transfer, &message);
 }
 
+/* The first trial of the peer's pairs is under way or has just ended: what it shows is fresh. */
+static kvr_ns first_trial_end(const struct outbound *outbound, uint32_t peer)
+{
+    kvr_ns silence = outbound->options.silence_ns;
+
+    return outbound->peers[peer].up_at + kvr_group_trial(silence) + silence / 12;
+}
+
+static bool in_first_trial(const struct outbound *outbound, uint32_t peer,
+                           const struct outbound_lost *lost)
+{
+    return !lost->reached && outbound->now < first_trial_end(outbound, peer);
+}
+
 /* When a transfer without a rail gives up. A dead peer is found within the heartbeat bound, before
  * that. A peer that lives may be reached by fresh endpoints well before: also a transfer that comes
- * later waits for one trial, but a wait that already timed out is not repeated. */
+ * later waits for one trial, but a wait that already timed out is not repeated. In the first trial
+ * each wait ends with it. */
 static kvr_ns give_up_time(const struct outbound *outbound, const struct source_transfer *transfer,
                            const struct outbound_lost *lost)
 {
     kvr_ns silence = outbound->options.silence_ns, soon = outbound->now + kvr_group_soon(silence);
     bool asks = may_ask(outbound, transfer);
     kvr_ns whole = (asks ? outbound->now : lost->from) + silence + silence / 4;
+    kvr_ns end = first_trial_end(outbound, transfer->peer), least = outbound->now + silence / 6;
 
+    if (!asks && in_first_trial(outbound, transfer->peer, lost))
+        return end > least ? end : least;
     return (asks || lost->reached) && whole > soon ? whole : soon;
 }
 
@@ -145,7 +163,9 @@ void failover_no_rail(struct outbound *outbound, struct source_transfer *transfe
         lost->from = outbound->now;
     transfer->failover.no_rail_at = give_up_time(outbound, transfer, lost);
     if (may_ask(outbound, transfer))
-        transfer->failover.ask_at = lost->since + outbound->options.silence_ns / 2;
+        transfer->failover.ask_at = in_first_trial(outbound, transfer->peer, lost)
+                                        ? outbound->now
+                                        : lost->since + outbound->options.silence_ns / 2;
     if (outbound->now >= transfer->failover.ask_at && transfer->state == ST_LIVE)
         ask(outbound, transfer);
     rail_repair_soon(outbound, transfer->peer, transfer->grant.rail_group);

@@ -20,6 +20,7 @@ void outbound_peer_up(struct outbound *outbound, kvr_ns now, uint32_t peer,
         return;
     }
     state->up = true;
+    state->up_at = now;
     state->session = hello->session;
     state->limits = hello->limits;
     memcpy(state->agent, hello->agent, sizeof(state->agent));

@@ -35,6 +35,7 @@ struct outbound_lost {
 
 struct outbound_peer {
     bool up;
+    kvr_ns up_at;         /* when the session began */
     uint64_t session;     /* its number: proofs are for it alone */
     bool needs_senders;   /* one of its rails must know the endpoints that write to it */
     uint32_t group_count; /* of its rails */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/absence.h"
+
 #define STORED_AT_LEAST_NS ((int64_t)(60 * KVR_S)) /* seen_ns in the database is at most so old */
 
 struct member {
@@ -28,6 +30,7 @@ struct member {
 
 struct fleet {
     pthread_mutex_t lock;
+    struct kvr_absence absence; /* of this process */
     int count;
     struct member *members[FLEET_AGENTS_MAX]; /* by name */
 };
@@ -144,6 +147,41 @@ static bool lost_ends(const struct member *member, const struct kvr_report *repo
            report->dropped > (known ? member->dropped_settled : 0);
 }
 
+/* ---- silence ---- */
+
+#define TICK_NS KVR_S
+
+static void excuse(kvr_ns *since, kvr_ns away, kvr_ns now)
+{
+    *since = *since + away < now ? *since + away : now;
+}
+
+/* Before an agent is called silent: its reports may lie unread. */
+static void look_for_absence(struct fleet *fleet, kvr_ns now)
+{
+    kvr_ns away;
+
+    if (fleet->absence.due_at == 0)
+        return;
+    away = kvr_absence_tick(&fleet->absence, now, TICK_NS);
+    for (int i = 0; away > 0 && i < fleet->count; i++) {
+        struct member *member = fleet->members[i];
+
+        excuse(&member->since, away, now);
+        for (int k = 0; k < member->earlier_count; k++)
+            excuse(&member->earlier[k].since, away, now);
+    }
+}
+
+void fleet_tick(struct fleet *fleet, kvr_ns now)
+{
+    pthread_mutex_lock(&fleet->lock);
+    if (fleet->absence.due_at == 0)
+        (void)kvr_absence_tick(&fleet->absence, now, TICK_NS);
+    look_for_absence(fleet, now);
+    pthread_mutex_unlock(&fleet->lock);
+}
+
 /* ---- boots ---- */
 
 static bool is_silent(kvr_ns since, kvr_ns now)
@@ -192,6 +230,7 @@ bool fleet_boots_alive(struct fleet *fleet, const struct kvr_report *report, kvr
 
     *ret_alive = (struct fleet_boots){.count = 1, .boots = {report->boot}};
     pthread_mutex_lock(&fleet->lock);
+    look_for_absence(fleet, now);
     member = member_of(fleet, report->agent);
     if (member != NULL)
         list_alive(member, now, ret_alive);
@@ -213,6 +252,7 @@ bool fleet_next_ended_boot(struct fleet *fleet, kvr_ns now, char ret_name[KVR_NA
     bool found = false;
 
     pthread_mutex_lock(&fleet->lock);
+    look_for_absence(fleet, now);
     for (int i = 0; i < fleet->count && !found; i++) {
         const struct member *member = fleet->members[i];
 
@@ -361,6 +401,7 @@ bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
     bool found = false;
 
     pthread_mutex_lock(&fleet->lock);
+    look_for_absence(fleet, now);
     for (int i = 0; i < fleet->count && !found; i++) {
         const struct member *member = fleet->members[i];
 
@@ -411,6 +452,7 @@ static agent_state state_of(const struct member *member, kvr_ns now)
 void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
 {
     pthread_mutex_lock(&fleet->lock);
+    look_for_absence(fleet, now);
     for (int i = 0; i < fleet->count; i++) {
         const struct member *member = fleet->members[i];
         struct agent_view view = {.row = member->row,
@@ -469,6 +511,7 @@ uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *w
     struct pair_walk walk = {.fleet = fleet, .wanted = wanted, .visit = visit, .self = self};
 
     pthread_mutex_lock(&fleet->lock);
+    look_for_absence(fleet, now);
     for (int i = 0; i < fleet->count; i++) {
         walk.source = fleet->members[i];
         if (walk.source->pairs == NULL || state_of(walk.source, now) != AGENT_UP ||

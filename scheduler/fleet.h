@@ -45,6 +45,10 @@ struct fleet;
 struct fleet *fleet_open(void); /* NULL: no memory */
 struct fleet *fleet_close(struct fleet *fleet);
 
+/* Once a second, from the first call on. When this process did not run for a while, no agent is
+ * silent for that time, whichever call finds that out. */
+void fleet_tick(struct fleet *fleet, kvr_ns now);
+
 /* From the database, at start. */
 bool fleet_load(struct fleet *fleet, struct store *store);
 

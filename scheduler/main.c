@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/absence.h"
 #include "base/address.h"
 #include "base/log.h"
 #include "base/need.h"
@@ -209,11 +210,24 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     return status;
 }
 
+static void look_for_absence(const struct scheduler *scheduler, struct kvr_absence *absence,
+                             kvr_ns now)
+{
+    kvr_ns away = kvr_absence_tick(absence, now, KVR_S);
+
+    fleet_tick(scheduler->fleet, now);
+    if (away == 0)
+        return;
+    kvr_log_warning(KVR_ABSENCE_SENTENCE, away / KVR_MS);
+    metrics_absence(scheduler->metrics);
+}
+
 /* Returns SIGTERM or SIGINT; until then it handles each SIGHUP and does the work of each second. */
 static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct config *config,
                         const struct scheduler *scheduler)
 {
     const struct timespec second = {.tv_sec = 1};
+    struct kvr_absence absence = {0};
 
     for (;;) {
         int number = sigtimedwait(signals, NULL, &second);
@@ -226,6 +240,7 @@ static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct c
         } else if (number > 0) {
             return number;
         }
+        look_for_absence(scheduler, &absence, kvr_clock_now());
         http_tick(scheduler->http, kvr_clock_now());
         kvr_log_tick();
     }

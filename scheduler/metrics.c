@@ -155,6 +155,13 @@ void metrics_silent(struct metrics *metrics)
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_absence(struct metrics *metrics)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->absences++;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_signed_in(struct metrics *metrics)
 {
     pthread_mutex_lock(&metrics->lock);

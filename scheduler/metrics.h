@@ -31,6 +31,8 @@ void metrics_contradicted(struct metrics *metrics, uint64_t count);
 void metrics_refuse(struct metrics *metrics, refusal why);
 /* A connection ended without a request. */
 void metrics_silent(struct metrics *metrics);
+/* The scheduler itself did not run for a while. */
+void metrics_absence(struct metrics *metrics);
 void metrics_signed_in(struct metrics *metrics);
 /* When the scheduler's certificate ends, in seconds of 1970; 0: it has none. */
 void metrics_set_expiry(struct metrics *metrics, int64_t expiry);

@@ -61,6 +61,7 @@ struct metrics {
     struct metrics_histogram durations[PHASE_END], commits;
     uint64_t paths[2][KVR_PATH_END]; /* done transfers that moved bytes, by role */
     uint64_t bytes, retries, events, reports_refused, reports_contradicted, signed_in, silent;
+    uint64_t absences;
     uint64_t refusals[REFUSAL_END];
     int64_t certificate_expiry;
     bool insecure;

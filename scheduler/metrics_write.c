@@ -97,6 +97,8 @@ static void write_access(const struct metrics *metrics, FILE *out)
     for (int why = 0; why < REFUSAL_END; why++)
         fprintf(out, "kvrail_http_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
                 refusal_facts((refusal)why)->name, metrics->refusals[why]);
+    counter(out, "scheduler_absences_total",
+            "Times that the scheduler did not run for a second or more.", metrics->absences);
     counter(out, "http_silent_connections_total",
             "Connections to the scheduler that ended without a request.", metrics->silent);
     counter(out, "http_sign_ins_total", "Sessions of browsers that began.", metrics->signed_in);

@@ -20,7 +20,8 @@
 #include "base/url.h"
 #include "fabric/ofi/fabric_ofi_library.h"
 
-#define TICK_MS 20 /* while something is live */
+#define TICK_MS   20 /* while something is live */
+#define SECOND_MS 1000
 
 static void agent_notify(void *self, uint32_t engine, const struct kvr_notice *notice)
 {
@@ -58,8 +59,12 @@ static void tick_arm(struct kvr_agent *agent)
 static void on_second(uv_timer_t *timer)
 {
     struct kvr_agent *agent = timer->data;
-    kvr_ns now = kvr_clock_now();
+    kvr_ns now = kvr_clock_now(), away = kvr_absence_tick(&agent->absence, now, SECOND_MS * KVR_MS);
 
+    if (away > 0) {
+        kvr_log_warning(KVR_ABSENCE_SENTENCE, away / KVR_MS);
+        agent->counters[KVR_COUNTER_ABSENCES]++;
+    }
     agent->machine.tick(agent->machine.self, now);
     agent_regions_retry(agent);
     agent_region_tasks_answer(agent);
@@ -135,7 +140,7 @@ static void loop_open(struct kvr_agent *agent)
 static void loop_start(struct kvr_agent *agent)
 {
     uv_prepare_start(&agent->before_sleep, on_prepare);
-    uv_timer_start(&agent->second, on_second, 0, 1000);
+    uv_timer_start(&agent->second, on_second, 0, SECOND_MS);
     uv_signal_start(&agent->terminate, on_signal, SIGTERM);
     uv_signal_start(&agent->interrupt, on_signal, SIGINT);
     uv_signal_start(&agent->hang_up, on_signal, SIGHUP);

@@ -166,12 +166,20 @@ static void on_request(void *self, kvr_ns now, uint32_t engine, const struct kvr
                                    : "this is a decode-agent: it fetches and does not publish");
 }
 
+static uint32_t deadline_ms(const struct kvr_agent_config *config)
+{
+    kvr_ns ms = kvr_agent_time(config, config->deadline) / KVR_MS;
+
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 kvr_status agent_engines_open(struct kvr_agent *agent, struct kvr_error *error)
 {
     struct kvr_engine_access access;
     struct kvr_engine_handler handler = {.self = agent,
                                          .revocation_words = agent_words_fd,
                                          .without_secret = agent->config->tls.insecure,
+                                         .deadline_ms = deadline_ms(agent->config),
                                          .address = agent->address,
                                          .access = &access,
                                          .tenants = on_tenants,

@@ -15,6 +15,7 @@
 #include "agent/engine/tenant_access.h"
 #include "agent/peer/peer.h"
 #include "agent/report/reporter.h"
+#include "base/absence.h"
 #include "filter/filter_client.h"
 #include "rail_group/rail_group_thread.h"
 #include "topology/topology.h"
@@ -114,6 +115,7 @@ struct kvr_agent {
     struct kvr_doorbell group_events;
     uv_prepare_t before_sleep;
     uv_timer_t tick, second;
+    struct kvr_absence absence; /* of the loop, by `second` */
     uv_signal_t terminate, interrupt, hang_up;
     struct agent_lifeline {
         bool watched; /* --lifeline */

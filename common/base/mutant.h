@@ -18,6 +18,12 @@
 /* X(name, the rule of the design that it breaks) */
 #define KVR_MUTANT_LIST(X)                                                                         \
     X(terminal_told_twice, "rule 1: exactly one terminal event")                                   \
+    X(silence_hands_back, "rule 1: a library's own FAILING hands no page back")                    \
+    X(deadline_unheard, "rule 1: a fetch of a silent agent gets FAILING at its deadline")          \
+    X(done_after_own_failing, "rule 1: DONE never follows FAILING, of a silent agent either")      \
+    X(blamed_for_own_absence, "rule 8: a library that did not run does not call its agent silent") \
+    X(peer_blamed_for_own_absence,                                                                 \
+      "rule 8: an agent that did not run does not call a peer silent")                             \
     X(done_before_the_copy, "rule 1: what a copy has yet to move is not in place")                 \
     X(unmoved_counted, "rule 1: what a device could not move is not in place")                     \
     X(free_before_the_copy, "rule 1: pages that a copy still writes are not handed back")          \
@@ -73,6 +79,7 @@
     X(tenant_not_compared, "rule 13: a target of another tenant gets nothing")                     \
     X(weight_forgotten, "rule 15: tenants share the rails by their weights")                       \
     X(planes_by_place, "rule 16: a write leaves its plane only where nothing else reaches")        \
+    X(slow_rail_kept, "rule 17: a slow pair gives up what is on its way")                          \
     X(rail_back_by_acceptance, "rule 5: a pair that failed carries a warm-up before users' "       \
                                "writes")
 

@@ -39,6 +39,7 @@
     X(KVR_RAIL_FAILED, -40, "rail_failed", "a network card or its link failed")                    \
     X(KVR_EPOCH_ENDED, -41, "epoch_ended", "the endpoint was replaced")                            \
     X(KVR_NO_RAIL, -42, "no_rail", "no rail can reach the peer")                                   \
+    X(KVR_TOO_SLOW, -43, "too_slow", "the rail moves far less than the other rails")               \
     X(KVR_PEER_LOST, -50, "peer_lost", "the other agent died or cannot be reached")                \
     X(KVR_PEER_RESTARTED, -51, "peer_restarted", "the other agent restarted")                      \
     X(KVR_REFUSED, -52, "refused", "the other side refused, and said why")                         \

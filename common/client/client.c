@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -234,15 +235,18 @@ static kvr_status await_attached(struct kvrail *client, kvr_ns deadline, struct 
 static kvr_status watch_socket(struct kvrail *client, struct kvr_error *error)
 {
     struct epoll_event socket_event = {.events = EPOLLIN, .data.fd = client->socket};
-    struct epoll_event ready_event = {.events = EPOLLIN};
+    struct epoll_event ready_event = {.events = EPOLLIN}, timer_event = {.events = EPOLLIN};
 
     client->epoll = epoll_create1(EPOLL_CLOEXEC);
     client->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (client->epoll < 0 || client->ready_fd < 0)
+    client->watch.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (client->epoll < 0 || client->ready_fd < 0 || client->watch.timer < 0)
         return kvr_error_system(error, WHERE, errno, "cannot make an event descriptor");
     ready_event.data.fd = client->ready_fd;
+    timer_event.data.fd = client->watch.timer;
     if (epoll_ctl(client->epoll, EPOLL_CTL_ADD, client->socket, &socket_event) != 0 ||
-        epoll_ctl(client->epoll, EPOLL_CTL_ADD, client->ready_fd, &ready_event) != 0)
+        epoll_ctl(client->epoll, EPOLL_CTL_ADD, client->ready_fd, &ready_event) != 0 ||
+        epoll_ctl(client->epoll, EPOLL_CTL_ADD, client->watch.timer, &timer_event) != 0)
         return kvr_error_system(error, WHERE, errno, "cannot watch the agent's socket");
     return KVR_OK;
 }
@@ -256,7 +260,8 @@ static struct kvrail *client_new(void)
     if (client == NULL)
         return NULL;
     client->socket = client->epoll = client->ready_fd = -1;
-    client->agent_pidfd = client->doorbell = -1;
+    client->agent_pidfd = client->doorbell = client->watch.timer = -1;
+    client->watch.expire_at = client->watch.at_next = KVR_NEVER;
     client->decoder = kvr_engine_decoder_open();
     /* Untouched memory costs nothing: the queues are seldom used. */
     client->queue_memory = malloc(CLIENT_QUEUE_BYTES + CLIENT_STASH_BYTES);
@@ -382,6 +387,7 @@ void kvrail_close(struct kvrail *connection)
     close_if_open(connection->socket);
     close_if_open(connection->epoll);
     close_if_open(connection->ready_fd);
+    close_if_open(connection->watch.timer);
     close_if_open(connection->agent_pidfd);
     close_if_open(connection->doorbell);
     kvr_engine_decoder_close(connection->decoder);

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "client/client_silence.h"
 #include "client/client_sized.h"
 #include "client/kvrail.h"
 #include "wire/engine_message.h"
@@ -43,6 +44,18 @@ struct client_handle {
     uint32_t landed_word;
     uint64_t landed_base;
     struct kvr_secret secret; /* of a publish */
+    kvr_ns deadline;          /* of a fetch, as the agent counts it; KVR_NEVER */
+    struct client_told told;
+};
+
+/* Whether the agent runs (client_watch.c). */
+struct client_watch {
+    int timer; /* readable when a look is due; epoll has it */
+    bool on;   /* a handle is open, or the agent is silent */
+    struct client_silence silence;
+    kvr_ns expire_at; /* no deadline of a fetch that is not failing is earlier */
+    uint32_t at;      /* the walk over the handles */
+    kvr_ns at_next;   /* the earliest deadline that it found */
 };
 
 struct client_region {
@@ -76,6 +89,8 @@ struct kvrail {
     uint8_t packet[KVR_PACKET_BYTES_MAX];
     size_t payload_used;
     uint8_t payloads[CLIENT_PAYLOAD_BYTES];
+
+    struct client_watch watch;
 
     bool lost_said;    /* the engine has the event AGENT_LOST */
     kvr_status reason; /* KVR_OK, or the reason of REFUSED and of the handles' ends */
@@ -144,6 +159,16 @@ KVR_MUST_CHECK kvr_status client_receive(struct kvrail *client, struct kvr_notic
 /* Makes kvrail_event_fd readable, or not, for events that the socket does not show. Called after
  * each change of phase, lost_said or stash. */
 void client_show_ready(struct kvrail *client);
+
+/* A handle was opened: its agent is watched. A fetch has that deadline; 0: the agent's. */
+void client_watch_begin(struct kvrail *client, struct client_handle *entry, uint32_t deadline_ms);
+/* The connection ends: what becomes of the agent is seen otherwise. */
+void client_watch_end(struct kvrail *client);
+/* The agent is silent, and sent nothing before that which is not read yet: AGENT_BACK comes before
+ * what it sends from now on. */
+bool client_watch_holds(const struct kvrail *client);
+/* Once all that the agent sent is read: an event of the library's own. false: none now. */
+bool client_watch_event(struct kvrail *client, struct kvr_notice *ret_notice);
 
 /* NULL: the handle has ended, or never was. */
 struct client_handle *client_find(struct kvrail *client, kvrail_handle handle);

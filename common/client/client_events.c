@@ -58,6 +58,7 @@ static void settle(struct kvrail *client)
     if (client->socket >= 0)
         epoll_ctl(client->epoll, EPOLL_CTL_DEL, client->socket, NULL);
     epoll_ctl(client->epoll, EPOLL_CTL_DEL, client->agent_pidfd, NULL); /* if it was added */
+    client_watch_end(client);
     client->phase = CLIENT_SETTLING;
     client->settled = 0;
     client_show_ready(client);
@@ -91,6 +92,7 @@ static void socket_ended(struct kvrail *client)
     epoll_ctl(client->epoll, EPOLL_CTL_ADD, client->agent_pidfd, &event);
     close(client->socket);
     client->socket = -1;
+    client_watch_end(client);
     client->phase = CLIENT_CLOSED;
     if (atomic_load(&client->ended) == KVRAIL_OK)
         atomic_store(&client->ended, (int)KVRAIL_AGENT_LOST);
@@ -188,7 +190,7 @@ static void fill(struct kvrail *client, const struct kvr_notice *notice, struct 
 
 /* Whether the engine gets the notice. A notice that follows a handle's terminal event is dropped:
  * the engine may have given the pages to another request. */
-static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
+static bool keeps(struct kvrail *client, struct kvr_notice *notice)
 {
     struct client_handle *entry;
     struct client_region *region;
@@ -218,14 +220,18 @@ static bool keeps(struct kvrail *client, const struct kvr_notice *notice)
     case KVR_NOTICE_NONE:
     case KVR_NOTICE_ATTACHED:
     case KVR_NOTICE_AGENT_LOST:
+    case KVR_NOTICE_AGENT_SILENT:
+    case KVR_NOTICE_AGENT_BACK:
     case KVR_NOTICE_OPEN_REFUSED: /* this library uses no handle twice */
     case KVR_NOTICE_KIND_END:
         return false;
     default:
         entry = client_find(client, notice->handle);
-        if (entry != NULL && kvr_notice_terminal(notice->kind))
+        if (entry == NULL || !client_told_take(&entry->told, entry->tokens, notice))
+            return false;
+        if (kvr_notice_terminal(notice->kind))
             client_forget(client, entry);
-        return entry != NULL;
+        return true;
     }
 }
 
@@ -271,10 +277,15 @@ static bool next_event(struct kvrail *client, struct kvrail_event *event)
     struct kvr_notice notice;
 
     for (;;) {
-        kvr_status status = client_next_notice(client, &notice);
+        kvr_status status =
+            client_watch_holds(client) ? KVR_AGAIN : client_next_notice(client, &notice);
 
-        if (status == KVR_AGAIN)
-            return false;
+        if (status == KVR_AGAIN) {
+            if (!client_watch_event(client, &notice))
+                return false;
+            fill(client, &notice, event);
+            return true;
+        }
         if (status == KVR_OK) {
             if (client_flush_before(client, &notice) && keeps(client, &notice)) {
                 fill(client, &notice, event);

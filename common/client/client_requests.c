@@ -111,6 +111,7 @@ static kvrail_status open_handle(struct kvrail *client, struct kvr_request *requ
                                     .skip_tokens = skip_tokens};
     if (role == CLIENT_SOURCE)
         entry->secret = request->source_open.secret;
+    client_watch_begin(client, entry, role == CLIENT_TARGET ? request->target_open.deadline_ms : 0);
     client->free_head = (client->free_head + 1) % KVRAIL_HANDLES_MAX;
     client->free_count--;
     *ret_handle = request->handle;

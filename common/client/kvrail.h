@@ -26,6 +26,8 @@
  *      process is gone. From then on every call returns KVRAIL_AGENT_LOST: close the connection,
  *      and open one to the restarted agent.
  *   6. A connection belongs to one process: do not use it after fork.
+ *   7. An agent that stands still (event AGENT_SILENT) keeps the pages. Rule 1 holds: the
+ *      FAILING that the library itself sends at a deadline hands no page back.
  *
  * Compatibility: zero a struct before you fill it, and set its `size` to its sizeof. Later versions
  * append fields, and 0 in a new field means what was before it. So a program goes on with a newer
@@ -620,7 +622,15 @@ typedef enum kvrail_event_kind {
      * after each PEER_UP; never with --warm-up no. Transfers need not wait for this event: one that
      * comes sooner is only slower. */
     KVRAIL_EVENT_PEER_WARM = 24,
-    KVRAIL_EVENT_REFUSED = 2 /* handle 0: the agent gave up this connection; detail says why */
+    /* Handle 0, while a publish or a fetch is open: the agent's process has given no sign of life
+     * for 3 s, since time_ns (stopped, swapped out, without a core). Its cards may go on, so every
+     * page stays lent. A fetch with a deadline that passes then gets FAILING, KVRAIL_EXPIRED. Its
+     * terminal event, which alone hands the pages back, comes when the agent runs again, or after
+     * AGENT_LOST. Restart an agent that stays silent. Time in which this process did not run, or
+     * did not call kvrail_poll, does not count. Never with an older agent. */
+    KVRAIL_EVENT_AGENT_SILENT = 27,
+    KVRAIL_EVENT_AGENT_BACK = 28, /* handle 0: the agent runs again; what it says follows */
+    KVRAIL_EVENT_REFUSED = 2      /* handle 0: the agent gave up this connection; detail says why */
 } kvrail_event_kind;
 
 struct kvrail_event {
@@ -644,8 +654,9 @@ struct kvrail_event {
     uint32_t retries;       /* DONE, SOURCE_FREE: writes that were posted a second time */
     const uint8_t *payload; /* TAIL_IN, WHY; borrowed until the next call of kvrail_poll */
     uint32_t payload_bytes;
-    char name[KVRAIL_NAME_BYTES]; /* PEER_*, RAIL_*, TARGET_REFUSED: of that; else empty */
-    uint64_t time_ns;             /* when the agent sent it, ns of CLOCK_MONOTONIC on this host */
+    char name[KVRAIL_NAME_BYTES];     /* PEER_*, RAIL_*, TARGET_REFUSED: of that; else empty */
+    uint64_t time_ns;                 /* when the agent sent it, ns of CLOCK_MONOTONIC on this host;
+                                         AGENT_SILENT: when the agent was seen to run last */
     char detail[KVRAIL_DETAIL_BYTES]; /* the sentence of a status that is not KVRAIL_OK */
 };
 
@@ -653,7 +664,8 @@ struct kvrail_event {
 KVRAIL_API const char *kvrail_event_name(int kind);
 
 /* A descriptor that is readable when kvrail_poll has something to do: for epoll, poll, asyncio. The
- * connection owns it; it never changes. */
+ * connection owns it; it never changes. While requests are open it is readable every few seconds
+ * also when no event has come: kvrail_poll then looks whether the agent still runs. */
 KVRAIL_API int kvrail_event_fd(const struct kvrail *connection);
 
 /* kvrail_poll for other languages: event_bytes is the size of struct kvrail_event as the caller

@@ -32,7 +32,7 @@ set(sees_tools ${low} device fabric rail_group agent prefill-agent tools)
 set(sees_tools/bench ${low} device fabric rail_group client prefill-agent tools tools/bench)
 set(sees_tools/certificates base tls tools tools/certificates)
 set(sees_tools/replay base wire trace client tools tools/replay)
-set(sees_tools/sim ${low} device fabric rail_group ${programs} tools tools/sim)
+set(sees_tools/sim ${low} device fabric rail_group client ${programs} tools tools/sim)
 set(sees_tests ${low} device fabric rail_group agent client ${programs} tests
     tools tools/bench tools/certificates tools/replay tools/sim)
 

@@ -69,7 +69,7 @@ struct kvr_rail_facts {
     char name[KVR_NAME_BYTES];          /* the domain */
     char interface[KVR_NAME_BYTES];     /* or "" */
     char source[KVR_NAME_BYTES];        /* local address as text */
-    char network[KVR_PLANE_BYTES];      /* its IP network (rail_network.h), or "" */
+    char network[KVR_PLANE_BYTES];      /* its network (rail_network.h), or "" */
     char pci[16];                       /* "0000:9d:00.0", or "" */
     char congestion[16]; /* congestion control of the connections; "": none, or unknown */
     uint64_t speed_bps;  /* 0: the provider does not say */

@@ -4,7 +4,12 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define IB_FABRIC        "IB-0x"
+#define IB_TYPE          "InfiniBand"
+#define IB_PREFIX_COMMON UINT64_C(0xfe80000000000000) /* the default */
 
 /* False: ones follow a zero. */
 static bool prefix_of(const uint8_t *mask, unsigned bytes, unsigned *ret_bits)
@@ -45,4 +50,27 @@ void kvr_rail_network(int family, const uint8_t *address, const uint8_t *mask,
         network[i] = address[i] & mask[i];
     if (inet_ntop(family, network, text, sizeof(text)) != NULL)
         snprintf(ret_text, KVR_PLANE_BYTES, "%.43s/%u", text, bits);
+}
+
+void kvr_rail_subnet(const char *fabric, const char *network_type, char ret_text[KVR_PLANE_BYTES])
+{
+    struct in6_addr subnet = IN6ADDR_ANY_INIT;
+    char text[INET6_ADDRSTRLEN];
+    const char *digits;
+    uint64_t prefix;
+
+    ret_text[0] = '\0';
+    if (fabric == NULL || network_type == NULL || strcmp(network_type, IB_TYPE) != 0 ||
+        strncmp(fabric, IB_FABRIC, strlen(IB_FABRIC)) != 0)
+        return;
+    digits = fabric + strlen(IB_FABRIC);
+    if (strspn(digits, "0123456789abcdef") != strlen(digits) || strlen(digits) > 16)
+        return;
+    prefix = strtoull(digits, NULL, 16);
+    if (prefix == 0 || prefix == IB_PREFIX_COMMON)
+        return;
+    for (unsigned i = 0; i < sizeof(prefix); i++)
+        subnet.s6_addr[i] = (uint8_t)(prefix >> (8 * (sizeof(prefix) - 1 - i)));
+    if (inet_ntop(AF_INET6, &subnet, text, sizeof(text)) != NULL)
+        snprintf(ret_text, KVR_PLANE_BYTES, "ib:%.40s/64", text);
 }

@@ -1,5 +1,6 @@
-/* The IP network of a rail as text, which two hosts can compare: rails in one network reach each
- * other without a router.
+/* The network of a rail as text, which two hosts can compare: rails in one network reach each other
+ * without a router. It is the subnet of InfiniBand where that has a number of its own, else the IP
+ * network.
  *
  * "" where the network says nothing of that: loopback and link-local addresses, which every host
  * has; and networks of one or two addresses, which join a card to its switch or router. */
@@ -14,5 +15,15 @@
  * "10.1.0.0/24" or "2001:db8:1::/64". */
 void kvr_rail_network(int family, const uint8_t *address, const uint8_t *mask,
                       char ret_text[KVR_PLANE_BYTES]);
+
+/* The subnet of a port of InfiniBand. `fabric` is libfabric's name for its fabric, which holds the
+ * prefix of its GIDs: "IB-0xfec0000000000001". The network type of its card is "InfiniBand". Either
+ * may be NULL. The text is "ib:fec0:0:0:1::/64".
+ *
+ * "" where that says nothing. A manager of subnets gives the default prefix if it is not
+ * configured, so cards that do not reach each other have it too. A port of Ethernet (RoCE) gets the
+ * name by its first GID, which is of one kind on one host and of another kind on the next. Other
+ * providers name a fabric after themselves (efa), or after the IP network (tcp). */
+void kvr_rail_subnet(const char *fabric, const char *network_type, char ret_text[KVR_PLANE_BYTES]);
 
 #endif

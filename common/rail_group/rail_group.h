@@ -151,13 +151,27 @@ struct kvr_group_options {
     struct kvr_group_user user;
 };
 
-/* How long to wait for a peer that no write has ever reached, by the silence bound. A second is
- * enough to connect and to lose a packet of that. */
+/* Of a peer that no write has ever reached, by the silence bound. The first write of a pair may be
+ * silent for `doubt` before other pairs are tried beside it, and for `trial` until the pair is
+ * broken. A transfer without a pair waits for `soon`. A second is enough to connect and to lose a
+ * packet of that. */
+static inline kvr_ns kvr_group_doubt(kvr_ns silence_ns)
+{
+    return silence_ns / 3;
+}
+static inline kvr_ns kvr_group_a_second(kvr_ns wait_ns, kvr_ns silence_ns)
+{
+    kvr_ns wait = wait_ns < KVR_S ? KVR_S : wait_ns;
+
+    return wait < silence_ns ? wait : silence_ns;
+}
+static inline kvr_ns kvr_group_trial(kvr_ns silence_ns)
+{
+    return kvr_group_a_second(silence_ns / 4 * 3, silence_ns);
+}
 static inline kvr_ns kvr_group_soon(kvr_ns silence_ns)
 {
-    kvr_ns half = silence_ns / 2 < KVR_S ? KVR_S : silence_ns / 2;
-
-    return half < silence_ns ? half : silence_ns;
+    return kvr_group_a_second(silence_ns / 2, silence_ns);
 }
 
 /* The window of a rail where the options name none. */

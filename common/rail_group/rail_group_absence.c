@@ -19,8 +19,10 @@ void group_absence_check(struct kvr_group *group, kvr_ns since)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
-        if (link != NULL)
-            link->progress_at = group->now;
+        if (link == NULL)
+            continue;
+        link->progress_at = group->now;
+        link->look.since = 0;
     }
     kvr_group_tell(group, &resumed);
 }

@@ -16,19 +16,20 @@
 #include "rail_group/rail_group_state.h"
 
 #define BATCH_BYTES  (2u << 20)
-#define BATCH_NS     (2 * KVR_MS) /* of a slow rail: posted writes cannot move to another rail */
-#define WRITES_SHARE 3            /* a link may hold this many times the free writes */
-#define PATIENCE_NS  (5 * KVR_MS) /* a pair with a shorter queue is taken at once */
+#define BATCH_NS     (2 * KVR_MS)   /* of a slow rail: posted writes cannot move to another rail */
+#define QUEUE_NS     (250 * KVR_MS) /* a longer queue waits for a pair that became slow */
+#define WRITES_SHARE 3              /* a link may hold this many times the free writes */
+#define PATIENCE_NS  (5 * KVR_MS)   /* a pair with a shorter queue is taken at once */
 /* After AGAIN a link waits for a completion of its rail. A pair with a dead peer answers AGAIN for
  * ever while others complete: after a few in a row only time counts. */
 #define AGAIN_QUICK  4
 
 bool group_link_waits(const struct kvr_group *group, const struct group_link *link)
 {
-    if (link->again_count == 0 || group->now >= link->again_until)
+    if (link->again.count == 0 || group->now >= link->again.until)
         return false;
-    return link->again_count > AGAIN_QUICK ||
-           group_settled(&link->rail->counters) == link->again_settled;
+    return link->again.count > AGAIN_QUICK ||
+           group_settled(&link->rail->counters) == link->again.settled;
 }
 
 /* Arms the group's retry timer for a waiting link. The time that the timer held may have been
@@ -37,8 +38,8 @@ static bool must_wait(struct kvr_group *group, const struct group_link *link)
 {
     if (!group_link_waits(group, link))
         return false;
-    if (link->again_until < group->timers.retry_at)
-        group->timers.retry_at = link->again_until;
+    if (link->again.until < group->timers.retry_at)
+        group->timers.retry_at = link->again.until;
     return true;
 }
 
@@ -50,7 +51,8 @@ static bool room(const struct group_link *link, uint32_t *ret_writes, uint64_t *
     uint64_t bytes = rail->bytes_max - rail->bytes;
 
     if (rail->writes >= rail->writes_max || rail->bytes >= rail->bytes_max ||
-        link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0))
+        link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0) ||
+        (link->writes > 1 && link->bytes >= pace_bytes(&link->pace, QUEUE_NS)))
         return false;
     *ret_writes = (uint32_t)((writes - link->writes + WRITES_SHARE) / (WRITES_SHARE + 1));
     if (link->doubted)
@@ -77,7 +79,7 @@ static kvr_ns through_in(const struct kvr_group *group, const struct group_link 
  * may be no later write. Without doorbells this would only make fast rails wait for slow ones. */
 static bool owes_doorbell(const struct group_link *link)
 {
-    return link->rail->unrung && link->rail->limits.doorbells && link->again_count <= AGAIN_QUICK;
+    return link->rail->unrung && link->rail->limits.doorbells && link->again.count <= AGAIN_QUICK;
 }
 
 /* Begins a batch on the link: as much as it has room for, up to one doorbell's worth. */

@@ -10,6 +10,7 @@
 struct settled {
     struct group_link *link;
     bool failed;
+    bool slow; /* a warm-up that came through, but not soon enough */
     uint32_t writes;
     uint64_t bytes, waited_ns; /* waited: from post to now, of all */
 };
@@ -31,16 +32,19 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     pace_settled(&link->pace, settled->bytes, group->now);
     pace_settled(&rail->pace, settled->bytes, group->now);
     link->progress_at = group->now;
-    link->doubted = link->doubted && settled->failed;
+    link->doubted = link->doubted && (settled->failed || settled->slow);
     link->proven = link->proven || !settled->failed;
-    link->again_count = 0;
-    if (link->warmth == LINK_COLD && !settled->failed)
+    link->look.through_at = settled->failed ? link->look.through_at : group->now;
+    link->again.count = 0;
+    if (link->warmth == LINK_COLD && !settled->failed && !settled->slow)
         group_link_warmed(group, link);
     rail->writes -= settled->writes;
     rail->bytes -= settled->bytes;
     group->outstanding -= settled->writes;
     group_count(&rail->counters.settled, settled->writes);
     group_count(&rail->counters.completion_ns, settled->waited_ns);
+    if (link->renew_by != 0 && link->writes == 0)
+        group->timers.silence_at = group->now;
     if (link->state == LINK_RETIRED && link->writes == 0)
         group_link_remove(group, link);
 }
@@ -58,6 +62,8 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
 
     if (warm_up)
         link->warming = 0;
+    if (warm_up && link->slow.is && status == KVR_OK)
+        settled.slow = !group_slow_tried(group, link, settled.waited_ns);
     if (status == KVR_COPY_FAILED)
         group_link_uncopied(group, link, warm_up);
     flight_free(&group->flights, flight);

@@ -38,6 +38,38 @@ enum link_connection {
 
 KVR_STATE_MACHINE(group_link);
 
+/* What the link owes: the writes that were on their way at one time (rail_group_slow.c). */
+struct group_look {
+    uint64_t posted;   /* writes, ever: those in flight too */
+    kvr_ns through_at; /* the last time that one came through */
+    kvr_ns since;      /* that time; 0: not looked at yet */
+    uint64_t mark;     /* `posted` then: so many are to settle */
+    uint64_t carried;  /* bytes that had come through by then */
+    kvr_ns promised;   /* by the pace: how long the queue takes */
+};
+
+/* The provider answered AGAIN. */
+struct group_again {
+    uint32_t count;   /* in a row */
+    uint64_t settled; /* rail's count of settled writes at the last one: there may be room again
+                         when it has grown */
+    kvr_ns until;
+};
+
+/* Of the peer's rail: where warm-ups go. */
+struct group_scratch {
+    struct kvr_remote_key key;
+    uint32_t bytes;
+};
+
+/* Of a link that delivered far less than its siblings. */
+struct group_slow {
+    bool is;         /* until a warm-up is as fast as elsewhere */
+    kvr_ns since;    /* the last time when it was found slow */
+    kvr_ns trial_at; /* not warmed up before, as long as a sibling works */
+    kvr_ns rest_ns;  /* from `since` until then */
+};
+
 struct group_link {
     uint64_t id;             /* of its slot in the pool */
     struct group_rail *rail; /* ours, of the pair */
@@ -63,13 +95,14 @@ struct group_link {
     uint64_t bytes;
     uint64_t carried; /* bytes that came through, from whichever address of the pair */
     struct group_pace pace;
-    kvr_ns progress_at;     /* the last of its writes settled, or the first was accepted */
-    uint32_t again_count;   /* in a row */
-    uint64_t again_settled; /* rail's count of settled writes at the last AGAIN: there may be room
-                               again when it has grown */
-    kvr_ns again_until;
-    uint64_t warming;              /* the warm-up write that is in flight; 0: none */
-    struct kvr_remote_key scratch; /* of the peer's rail: where that goes */
+    struct group_look look;
+    struct group_slow slow;
+    kvr_ns progress_at; /* the last of its writes settled, or the first was accepted */
+    struct group_again again;
+    kvr_ns renew_by;  /* it is tried anew when its writes have ended, with a fresh endpoint if they
+                         have not by then; 0: no such trial waits */
+    uint64_t warming; /* the warm-up write that is in flight; 0: none */
+    struct group_scratch scratch;
 };
 
 /* A peer's groups and ours: see group_peer_add. */

@@ -73,7 +73,8 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     kvr_status status = KVR_RAIL_FAILED;
 
     assert(!link->inserted);
-    link->again_count = 0;
+    link->again.count = 0;
+    link->renew_by = 0;
     link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
         group_link_on(&link->state, LINK_NO_ADDRESS);
@@ -135,6 +136,8 @@ void group_link_make(struct kvr_group *group, struct group_link **place,
     link->tries = like->tries;
     link->there = like->there;
     link->carried = like->carried;
+    link->slow = like->slow;
+    link->pace.unit_ns = like->pace.unit_ns;
     link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
     *place = link;
     link_insert(group, link);
@@ -192,20 +195,22 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
     kvr_group_tell(group, &answer);
 }
 
-static void link_doubt(struct group_link *link, kvr_status why)
+static void link_doubt(struct kvr_group *group, struct group_link *link, kvr_status why)
 {
     if (!link->doubted)
         link->why = why;
     link->doubted = true;
+    group_spare_due(group, link, false);
 }
 
 /* It follows a link of the same pair. */
-static void link_doubt_as(struct group_link *link, const struct group_link *before)
+static void link_doubt_as(struct kvr_group *group, struct group_link *link,
+                          const struct group_link *before)
 {
     if (!before->doubted && !group_link_in_vain(before))
         return;
     if (link->state == LINK_USABLE)
-        link_doubt(link, before->doubted ? before->why : KVR_EPOCH_ENDED);
+        link_doubt(group, link, before->doubted ? before->why : KVR_EPOCH_ENDED);
     link->doubted = true;
 }
 
@@ -238,14 +243,24 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
             continue;
         group_link_retire(group, peer->links[k]);
         group_link_make(group, &peer->links[k], &before, present);
-        link_doubt_as(peer->links[k], &before);
+        link_doubt_as(group, peer->links[k], &before);
     }
     group_peer_warmed(group, index);
     kvr_group_tell(group, &answer);
 }
 
 /* An address that no write has reached is tried anew without a new endpoint of ours: that would
- * cost the other peers what is on its way. A link that holds writes waits until they have ended. */
+ * cost the other peers what is on its way. */
+void group_link_renew(struct kvr_group *group, struct group_link *link)
+{
+    if (link->inserted)
+        group->ops->peer_remove(link->rail->endpoint, link->handle);
+    link->inserted = false;
+    group_spare_turn(group, link);
+    link_insert(group, link);
+}
+
+/* A link that holds writes waits until they have ended. */
 void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *message)
 {
     uint32_t index = message->pair_renew.peer;
@@ -255,13 +270,12 @@ void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *m
         struct group_link *link = peer->links[k];
 
         if (link->pair.rail != message->pair_renew.rail || link->state != LINK_BROKEN ||
-            link->proven || link->writes > 0 || link->rail->endpoint == NULL)
+            link->proven || link->rail->endpoint == NULL)
             continue;
-        if (link->inserted)
-            group->ops->peer_remove(link->rail->endpoint, link->handle);
-        link->inserted = false;
-        group_spare_turn(group, link);
-        link_insert(group, link);
+        if (link->writes == 0)
+            group_link_renew(group, link);
+        else
+            group_link_renews_later(group, link);
     }
 }
 
@@ -293,7 +307,7 @@ void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
         if (link == NULL || link->pair.rail != rail)
             continue;
         if (group_link_in_vain(link))
-            link_doubt(link, KVR_EPOCH_ENDED);
+            link_doubt(group, link, KVR_EPOCH_ENDED);
         link->inserted = false;
         group_link_disconnected(link);
     }

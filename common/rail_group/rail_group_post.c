@@ -31,16 +31,6 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
     return KVR_OK;
 }
 
-/* From here on its silence counts. */
-static void progress(struct kvr_group *group, struct group_link *link)
-{
-    kvr_ns silent_at = group->now + group->timers.silence_ns;
-
-    link->progress_at = group->now;
-    if (group->timers.silence_ns > 0 && silent_at < group->timers.silence_at)
-        group->timers.silence_at = silent_at;
-}
-
 /* `writes` with `bytes` in all. */
 static inline void taken(struct kvr_group *group, struct group_link *link, uint32_t writes,
                          uint64_t bytes)
@@ -48,13 +38,14 @@ static inline void taken(struct kvr_group *group, struct group_link *link, uint3
     struct group_rail *rail = link->rail;
 
     if (link->writes == 0) {
-        progress(group, link);
+        group_silence_begins(group, link);
         pace_begin(&link->pace, group->now);
     }
     if (rail->writes == 0)
         pace_begin(&rail->pace, group->now);
     link->writes += writes;
-    link->again_count = 0;
+    link->look.posted += writes;
+    link->again.count = 0;
     link->bytes += bytes;
     rail->writes += writes;
     rail->bytes += bytes;
@@ -79,15 +70,15 @@ static void accepted(struct kvr_group *group, struct group_peer *peer, struct gr
 static void refused(struct kvr_group *group, struct group_link *link)
 {
     struct group_rail *rail = link->rail;
-    unsigned shift = link->again_count < 16 ? link->again_count : 16;
+    unsigned shift = link->again.count < 16 ? link->again.count : 16;
     kvr_ns wait = AGAIN_FIRST_NS << shift;
 
-    if (link->again_count++ == 0 && link->writes == 0)
-        progress(group, link);
-    link->again_settled = group_settled(&rail->counters);
-    link->again_until = group->now + (wait < AGAIN_MAX_NS ? wait : AGAIN_MAX_NS);
-    if (link->again_until < group->timers.retry_at)
-        group->timers.retry_at = link->again_until;
+    if (link->again.count++ == 0 && link->writes == 0)
+        group_silence_begins(group, link);
+    link->again.settled = group_settled(&rail->counters);
+    link->again.until = group->now + (wait < AGAIN_MAX_NS ? wait : AGAIN_MAX_NS);
+    if (link->again.until < group->timers.retry_at)
+        group->timers.retry_at = link->again.until;
     group_count(&rail->counters.again, 1);
 }
 
@@ -180,7 +171,7 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer,
         .peer = link->handle,
         .immediate = post->immediate,
         .more = post->more && peer->batch_writes > 1 && peer->batch_bytes > bytes &&
-                link->again_count == 0,
+                link->again.count == 0,
     };
     kvr_status status;
 
@@ -355,7 +346,7 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
         .link = peer->batch_link, .source_layout = UINT32_MAX, .target_layout = UINT32_MAX};
     struct kvr_fabric_piece pieces[KVR_CHUNK_PIECES_MAX];
     struct kvr_fabric_write write = {.pieces = pieces, .peer = lane.link->handle, .more = true};
-    uint32_t left = lane.link->again_count > 0 ? 1 : peer->batch_writes, posted;
+    uint32_t left = lane.link->again.count > 0 ? 1 : peer->batch_writes, posted;
     uint64_t posted_bytes = 0, bytes, bytes_most = peer->batch_bytes;
     kvr_status status = KVR_OK, tried = KVR_OK; /* tried: what the provider said */
     kvr_ns began = group->clock != NULL ? group->clock() : 0;

@@ -7,7 +7,7 @@
 static bool link_owes(const struct kvr_group *group, const struct group_link *link)
 {
     return link->writes > 0 ||
-           (link->again_count > 0 && group->now < link->again_until + group->timers.silence_ns / 2);
+           (link->again.count > 0 && group->now < link->again.until + group->timers.silence_ns / 2);
 }
 
 /* A peer that is gone left nothing but a warm-up write, to an address that never answered. The
@@ -19,16 +19,61 @@ static bool hangs_alone(const struct group_link *link)
            2 * link->rail->writes < link->rail->writes_max;
 }
 
-/* How long writes may be without progress. A peer that no write has reached yet is soon known to be
- * unreachable: its fetches wait. */
+/* Nothing has reached its peer yet: fetches wait to hear whether anything can. */
+static bool is_first_trial(const struct kvr_group *group, const struct group_link *link)
+{
+    return link->state == LINK_USABLE && link->warmth == LINK_COLD &&
+           group->peers[link->peer].warmth != PEER_WARM;
+}
+
+/* How long writes may be without progress. A spare pair gives way to the next one soon. */
 static kvr_ns silence_of(const struct kvr_group *group, const struct group_link *link)
 {
+    kvr_ns silence = group->timers.silence_ns;
+
+    if (is_first_trial(group, link))
+        return link->spare ? kvr_group_doubt(silence) : kvr_group_trial(silence);
     if (link->state != LINK_RETIRED)
-        return link->warmth == LINK_COLD && group->peers[link->peer].warmth != PEER_WARM
-                   ? kvr_group_soon(group->timers.silence_ns)
-                   : group->timers.silence_ns;
-    return hangs_alone(link) ? HANGS_ALONE * group->timers.silence_ns
-                             : group->timers.silence_ns / 2;
+        return silence;
+    return hangs_alone(link) ? HANGS_ALONE * silence : silence / 2;
+}
+
+/* When a pair in its first trial is in doubt; else, never. */
+static kvr_ns doubt_at(const struct kvr_group *group, const struct group_link *link)
+{
+    return is_first_trial(group, link) && !link->doubted
+               ? link->progress_at + kvr_group_doubt(group->timers.silence_ns)
+               : KVR_NEVER;
+}
+
+/* When something is due of a link that owes something. */
+static kvr_ns look_at(const struct kvr_group *group, const struct group_link *link)
+{
+    kvr_ns end = link->progress_at + silence_of(group, link), doubt = doubt_at(group, link);
+
+    return doubt < end ? doubt : end;
+}
+
+void group_silence_begins(struct kvr_group *group, struct group_link *link)
+{
+    kvr_ns at;
+
+    link->progress_at = group->now;
+    link->look.since = 0;
+    at = kvr_min_u64(look_at(group, link), group->now + group_look_ns(group));
+    if (group->timers.silence_ns > 0 && at < group->timers.silence_at)
+        group->timers.silence_at = at;
+}
+
+/* Its first write is slow, or gets nowhere. That write may still come through: a packet of the
+ * connection may be lost. Other pairs are tried meanwhile. */
+static void link_suspect(struct kvr_group *group, struct group_link *link)
+{
+    link->doubted = true;
+    link->why = KVR_TIMED_OUT;
+    group_spare_due(group, link, false);
+    group->timers.warm_at = group->now;
+    group_peer_warmed(group, link->peer);
 }
 
 /* A card that goes on trying holds a part of the window, or all of it: only a fresh endpoint of
@@ -91,6 +136,27 @@ void kvr_group_awaits(struct kvr_group *group, uint32_t index, const struct kvr_
     }
 }
 
+void group_link_renews_later(struct kvr_group *group, struct group_link *link)
+{
+    if (group->timers.silence_ns == 0)
+        return;
+    link->renew_by = link->progress_at + HANGS_ALONE * group->timers.silence_ns;
+    group->timers.silence_at = group->now;
+}
+
+/* Writes of a broken link may hang for good, and it is not tried anew while they do. */
+static void renewal_look(struct kvr_group *group, struct group_link *link)
+{
+    if (link->writes > 0 && group->now >= link->renew_by) {
+        tell_stuck(group, link);
+        link->renew_by = group->now + HANGS_ALONE * group->timers.silence_ns;
+    }
+    if (link->writes == 0)
+        group_link_renew(group, link);
+    else if (link->renew_by < group->timers.silence_at)
+        group->timers.silence_at = link->renew_by;
+}
+
 /* A broken link was reported already. The writes of a retired link can arrive nowhere: their peer
  * is gone, or has another address. */
 void group_links_silent(struct kvr_group *group)
@@ -99,17 +165,23 @@ void group_links_silent(struct kvr_group *group)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
         bool retired = link != NULL && link->state == LINK_RETIRED;
-        kvr_ns end;
+        kvr_ns next;
 
+        if (link != NULL && link->state == LINK_BROKEN && link->renew_by != 0)
+            renewal_look(group, link);
         if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
             continue;
-        end = link->progress_at + silence_of(group, link);
-        if (group->now >= end && retired)
+        if (group->now >= doubt_at(group, link))
+            link_suspect(group, link);
+        next = look_at(group, link);
+        if (group->now >= next && retired)
             tell_stuck(group, link);
-        else if (group->now >= end)
+        else if (group->now >= next)
             group_link_break(group, link, KVR_TIMED_OUT);
-        else if (end < group->timers.silence_at)
-            group->timers.silence_at = end;
+        else if (!retired)
+            next = kvr_min_u64(next, group_link_look(group, link));
+        if (group->now < next && next < group->timers.silence_at)
+            group->timers.silence_at = next;
     }
     for (uint32_t i = group->rail_first; i < group->rail_end; i++)
         rail_held(group, &group->rails[i]);

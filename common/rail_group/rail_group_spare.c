@@ -1,6 +1,7 @@
 /* Spare pairs: when its pairs with a group of the peer are broken, a rail of ours tries other rails
- * of that group and its plane, one after the other. Which pairs work is known only by trying: a
- * switch may have lost one way, or a card may have been plugged in elsewhere.
+ * of that group and its plane, one after the other. So it does when the first writes to the peer
+ * are slow to come through. Which pairs work is known only by trying: a switch may have lost one
+ * way, or a card may have been plugged in elsewhere.
  *
  * A spare pair is on trial at first, so a warm-up is risked on it and no user's write. It rests
  * when a pair of the rail that is not a spare works again. Once each rail was tried in vain, the
@@ -131,6 +132,13 @@ void group_spare_turn(struct kvr_group *group, struct group_link *link)
         link->pair = (struct kvr_pair){link->pair.rail, rail->rail, rail->epoch};
 }
 
+/* Or it is about to break, as far as is known. */
+static bool is_broken(const struct group_peer *peer, const struct group_link *link)
+{
+    return link->state == LINK_BROKEN ||
+           (group_link_on_trial(link) && peer->warmth != PEER_WARM && !link->spare);
+}
+
 void group_spares_make(struct kvr_group *group)
 {
     for (uint32_t index = 0; group->spares_due && index < KVR_PEERS_MAX; index++) {
@@ -141,7 +149,7 @@ void group_spares_make(struct kvr_group *group)
             const struct group_link *link = peer->links[i];
             struct group_link **spare;
 
-            if (link->state != LINK_BROKEN || link->far || group_spare_rests(peer, link))
+            if (!is_broken(peer, link) || link->far || group_spare_rests(peer, link))
                 continue;
             spare = spare_of(peer, link);
             if (spare != NULL)

@@ -165,6 +165,7 @@ void group_passes_close(struct kvr_group *group);
 /* rail_group_peer.c */
 void group_peer_add(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message);
+void group_link_renew(struct kvr_group *group, struct group_link *link); /* it has no writes */
 void group_pair_renew(struct kvr_group *group, const struct kvr_group_message *message);
 void group_peer_drop(struct kvr_group *group, const struct kvr_group_message *message);
 /* Of the same peer, plane and rail of ours as `like`. It is in *place before its address is
@@ -191,7 +192,22 @@ void group_spare_due(struct kvr_group *group, const struct group_link *broken, b
 void group_spare_turn(struct kvr_group *group, struct group_link *link);
 /* A pair of its rail works that is no spare. */
 bool group_spare_rests(const struct group_peer *peer, const struct group_link *spare);
+/* rail_group_slow.c */
+/* How often the links are looked at while writes are on their way. */
+kvr_ns group_look_ns(const struct kvr_group *group);
+/* The writes of the link that are on their way are looked at from now on. */
+void group_look_begin(struct kvr_group *group, struct group_link *link);
+/* Breaks the link if it delivers far less than a sibling; returns when to look again. */
+kvr_ns group_link_look(struct kvr_group *group, struct group_link *link);
+/* A sibling carries what the link does not. */
+bool group_link_has_sibling(const struct kvr_group *group, const struct group_link *link);
+/* A warm-up has come through, after this time. False: the link is still slow. */
+bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took);
 /* rail_group_silence.c */
+/* The link owes something from now on: its silence counts. */
+void group_silence_begins(struct kvr_group *group, struct group_link *link);
+/* The link is broken and has writes: it is tried anew when they have ended. */
+void group_link_renews_later(struct kvr_group *group, struct group_link *link);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */
 
 /* rail_group_post.c */
@@ -216,6 +232,8 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
 /* The link has failed: it is warmed up again only after a while. */
 void group_rewarm_later(struct kvr_group *group, const struct group_link *link);
 bool group_warm(struct kvr_group *group); /* true when a write was posted */
+/* One warm-up, whether the link is warm or not. */
+void group_link_probe(struct kvr_group *group, struct group_link *link);
 /* A link of the peer has changed: sends PEER_WARM when no pair is left to wait for. */
 void group_peer_warmed(struct kvr_group *group, uint32_t index);
 

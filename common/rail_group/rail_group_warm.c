@@ -11,8 +11,9 @@
 #include "base/memfd.h"
 #include "rail_group/rail_group_state.h"
 
-#define SCRATCH_BYTES 4096u
-#define WARM_BYTES    8u
+#define SCRATCH_BYTES (16u << 10)
+#define WARM_BYTES    SCRATCH_BYTES /* at most: a path that loses long packets is found, too */
+#define WARM_LEAST    8u            /* a scratch page of fewer bytes is none */
 #define WARM_A_STEP   32u
 #define WARM_ROOM_NS  (2 * KVR_MS) /* until a rail without room is tried again */
 #define REWARM_MIN_NS (30 * KVR_S)
@@ -45,10 +46,11 @@ void group_scratch_close(struct kvr_group *group)
 void group_link_cool(struct kvr_group *group, struct group_link *link,
                      const struct kvr_rail_address *address)
 {
-    bool warms = group->scratch != NULL && address->scratch_bytes >= WARM_BYTES;
+    bool warms = group->scratch != NULL && address->scratch_bytes >= WARM_LEAST;
 
     link->warmth = warms ? LINK_COLD : LINK_UNWARMED;
-    link->scratch = address->scratch;
+    link->scratch =
+        (struct group_scratch){address->scratch, kvr_min_u32(address->scratch_bytes, WARM_BYTES)};
     link->wanted = link->uncopied = false;
     if (warms)
         group->timers.warm_at = group->now;
@@ -94,6 +96,12 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
     group_peer_warmed(group, link->peer);
 }
 
+/* In doubt, and its first write may still come through. */
+static bool is_undecided(const struct group_link *link)
+{
+    return link->state == LINK_USABLE && link->doubted && link->warming != 0 && !link->spare;
+}
+
 /* A peer that is gone still has links until their last write ends. */
 void group_peer_warmed(struct kvr_group *group, uint32_t index)
 {
@@ -102,19 +110,21 @@ void group_peer_warmed(struct kvr_group *group, uint32_t index)
         .head.kind = KVR_GROUP_PEER_WARM,
         .peer_warm = {.peer = index, .added_at = peer->added_at},
     };
+    bool undecided = false;
 
     if (group->scratch == NULL || !peer->known || peer->warmth == PEER_WARM)
         return;
     for (uint32_t i = 0; i < peer->link_count; i++) {
         const struct group_link *link = peer->links[i];
 
+        undecided = undecided || is_undecided(link);
         if (link->state != LINK_USABLE || link->doubted || !group_link_may_warm(group, link))
             continue;
         if (link->warmth != LINK_WARM)
             return;
         message.peer_warm.pairs++;
     }
-    if (message.peer_warm.pairs == 0 && peer->warmth == PEER_FAILED)
+    if (message.peer_warm.pairs == 0 && (undecided || peer->warmth == PEER_FAILED))
         return;
     peer->warmth = message.peer_warm.pairs > 0 ? PEER_WARM : PEER_FAILED;
     kvr_group_tell(group, &message);
@@ -129,15 +139,15 @@ static bool needs_warm_up(const struct kvr_group *group, const struct group_link
     return !link->doubted || link->wanted || group->peers[link->peer].warmth != PEER_WARM;
 }
 
-static void warm_up(struct kvr_group *group, struct group_link *link)
+void group_link_probe(struct kvr_group *group, struct group_link *link)
 {
     uint32_t rail = link->pair.rail;
     struct kvr_fabric_piece piece = {
         .local = group->scratch->base,
         .memory = group->scratch->memory[rail],
-        .remote = link->scratch.base,
-        .key = link->scratch.key,
-        .bytes = WARM_BYTES,
+        .remote = link->scratch.key.base,
+        .key = link->scratch.key.key,
+        .bytes = link->scratch.bytes,
     };
     struct kvr_fabric_write write = {
         .pieces = &piece,
@@ -157,10 +167,12 @@ static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link
 {
     kvr_ns rewarm_at = link->doubted && !link->wanted ? group->peers[link->peer].rewarm_at : 0;
 
+    if (link->slow.is && link->slow.trial_at > rewarm_at && group_link_has_sibling(group, link))
+        rewarm_at = link->slow.trial_at;
     if (group->now < rewarm_at)
         return rewarm_at;
     if (group_link_waits(group, link))
-        return link->again_until;
+        return link->again.until;
     return link->rail->writes < link->rail->writes_max ? group->now : group->now + WARM_ROOM_NS;
 }
 
@@ -179,8 +191,8 @@ static kvr_ns warm_links(struct kvr_group *group, bool doubted, uint32_t *tries)
         at = may_warm_at(group, link);
         if (at <= group->now) {
             ++*tries;
-            warm_up(group, link);
-            at = needs_warm_up(group, link) ? link->again_until : KVR_NEVER;
+            group_link_probe(group, link);
+            at = needs_warm_up(group, link) ? link->again.until : KVR_NEVER;
         }
         next = at < next ? at : next;
     }

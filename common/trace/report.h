@@ -74,6 +74,7 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_QUOTA_REQUESTS, "quota_requests_refused", "Opens beyond an engine's quota.")     \
     X(KVR_COUNTER_QUOTA_MEMORY, "quota_memory_refused", "Regions beyond an engine's quota.")       \
     X(KVR_COUNTER_MEMORY_FAULTS, "memory_faults", "Pages of engines that were gone when touched.") \
+    X(KVR_COUNTER_ABSENCES, "absences", "Times that the agent did not run for a second or more.")  \
     X(KVR_COUNTER_ANSWERS_REFUSED, "scheduler_answers_refused",                                    \
       "Answers to reports that acknowledged events that were never made.")                         \
     X(KVR_COUNTER_TLS_SESSIONS, "tls_sessions", "Sessions with peers over TLS.")                   \

@@ -37,7 +37,12 @@ struct kvr_shared_page {
     _Atomic uint32_t asleep;
     uint32_t word_count;       /* KVR_WORDS_MAX */
     _Atomic uint32_t streamed; /* set by the engine, once: a GPU stores words, and rings nothing */
-    uint8_t pad[52];
+    /* Stored by the agent before ATTACHED: of a fetch that names no deadline. 0: an older agent. */
+    _Atomic uint32_t deadline_ms;
+    /* Stored by the agent's loop at every beat and with every notice: its CLOCK_MONOTONIC. While it
+     * does not change, the agent is silent. 0: an older agent, which gives no sign. */
+    _Atomic uint64_t alive_at;
+    uint8_t pad[40];
     _Atomic uint64_t words[KVR_WORDS_MAX];
     /* Stored by a target's agent, for threads and GPUs that wait. Of a fetch that WATCH bound to
      * the word, word − base counts its first layers that are in place for all tokens. base +
@@ -45,6 +50,10 @@ struct kvr_shared_page {
     _Atomic uint64_t landed[KVR_WORDS_MAX];
 };
 #define KVR_LANDED_FAILED (UINT64_C(1) << 20) /* more than there are layers */
+
+/* How often `alive_at` changes at least, and how many beats may stay out. */
+#define KVR_ENGINE_BEAT_NS   KVR_S
+#define KVR_ENGINE_BEATS_MAX 3
 
 typedef enum kvr_request_kind {
     KVR_REQ_ATTACH = 1, /* engine → agent, first packet */
@@ -233,7 +242,9 @@ struct kvr_request {
       false)                                    /* source: the two cannot work together */         \
     X(KVR_NOTICE_PEER_WARM, "peer_warm", false) /* of no handle: pairs of cards carry bytes */     \
     X(KVR_NOTICE_OPEN_REFUSED, "open_refused", false) /* its handle is live: that one goes on */   \
-    X(KVR_NOTICE_PAIRS, "pairs", false)               /* part of the answer to PAIRS: JSON */
+    X(KVR_NOTICE_PAIRS, "pairs", false)               /* part of the answer to PAIRS: JSON */      \
+    X(KVR_NOTICE_AGENT_SILENT, "agent_silent", false) /* made by the client library itself */      \
+    X(KVR_NOTICE_AGENT_BACK, "agent_back", false)     /* likewise */
 
 /* Beside ATTACH: the engine's own pidfd, if it could open one. An agent uses it only where the
  * kernel shows it none: before Linux 6.5, of an engine in another pid namespace. An older agent

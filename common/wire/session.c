@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/mutant.h"
 #include "wire/compat.h"
 #include "wire/session_queue.h"
 
@@ -31,7 +32,7 @@ struct kvr_session {
     bool flowing;   /* the peer's RESUME has come: numbered messages may go */
     bool confirmed; /* flowing was true once */
     bool starved;   /* send returned KVR_AGAIN, and writable() has not been called since */
-    bool excused;   /* an absence of ours was allowed for since the peer was last heard */
+    bool excused;   /* `absent` was allowed for since the peer was last heard */
     bool ended;
     uint32_t version;
     uint64_t number; /* 0 until the session has begun */
@@ -40,6 +41,8 @@ struct kvr_session {
     uint64_t seen;                   /* number of the last message delivered */
     uint32_t news_bytes, news_count; /* received since the last BEAT or RESUME that we sent */
     kvr_ns heard_at, beat_at;
+    kvr_ns tick_at;       /* due so that an absence is seen; without a peer no beat is */
+    kvr_ns absent;        /* how long this side did not run: no silence of the peer's */
     kvr_ns late, late_at; /* the latest that this side came to a tick lately, and when */
     uint8_t scratch[SCRATCH_BYTES];
 };
@@ -65,6 +68,7 @@ struct kvr_session *kvr_session_init(void *memory, const struct kvr_session_opti
     memset(session, 0, sizeof(*session));
     session->options = *options;
     session->heard_at = now;
+    session->tick_at = now + options->beat_ms * KVR_MS;
     kvr_session_queue_init(&session->queue, (uint8_t *)memory + head_bytes(), options->queue_bytes,
                            options->queue_count);
     return session;
@@ -221,7 +225,7 @@ static void die_of_silence(struct kvr_session *session, kvr_ns now, const char *
 {
     char detail[KVR_DETAIL_BYTES];
 
-    if (session->late <= session->options.beat_ms * KVR_MS / 2)
+    if (session->excused || session->late <= session->options.beat_ms * KVR_MS / 2)
         return die(session, now, KVR_PEER_LOST, sentence);
     snprintf(detail, sizeof(detail), "%.180s; own beats came up to %" PRIu64 " ms late", sentence,
              session->late / KVR_MS);
@@ -413,16 +417,22 @@ void kvr_session_frame(struct kvr_session *session, kvr_ns now, const uint8_t *f
 /* ---- time ---- */
 
 /* A tick that comes late: this side was away itself, and messages of the peer lie unread; or the
- * whole machine was away. The session listens for one more beat, once. */
+ * whole machine was away. The time that is late does not count as silence, and the session listens
+ * for one more beat at least. Once, until the peer is heard. */
 static void allow_for_absence(struct kvr_session *session, kvr_ns now)
 {
     kvr_ns beat = peer_beat(session), allowed = (KVR_BEATS_MAX - 1) * beat;
+    kvr_ns due = kvr_session_wake(session), late = now > due ? now - due : 0;
 
-    if (session->excused || now <= kvr_session_wake(session) + beat / 2 ||
-        now - session->heard_at <= allowed)
+    if (session->excused || late <= beat / 2 || KVR_MUTANT(peer_blamed_for_own_absence))
         return;
     session->excused = true;
-    session->heard_at = now - allowed;
+    session->absent = late;
+    session->heard_at += late;
+    if (session->heard_at > now)
+        session->heard_at = now;
+    if (now - session->heard_at > allowed)
+        session->heard_at = now - allowed;
 }
 
 static void find_silent(struct kvr_session *session, kvr_ns now)
@@ -430,7 +440,13 @@ static void find_silent(struct kvr_session *session, kvr_ns now)
     uint64_t ms = (now - session->heard_at) / KVR_MS;
     char here[KVR_DETAIL_BYTES], there[KVR_DETAIL_BYTES];
 
-    snprintf(here, sizeof(here), "nothing was heard from it for %" PRIu64 " ms", ms);
+    if (session->excused)
+        snprintf(here, sizeof(here),
+                 "nothing was heard from it for %" PRIu64
+                 " ms (and this process did not run for %" PRIu64 " ms)",
+                 ms, session->absent / KVR_MS);
+    else
+        snprintf(here, sizeof(here), "nothing was heard from it for %" PRIu64 " ms", ms);
     snprintf(there, sizeof(there), "it heard nothing from this side for %" PRIu64 " ms", ms);
     say_refused(session, KVR_PEER_LOST, there);
     die_of_silence(session, now, here);
@@ -442,6 +458,7 @@ void kvr_session_tick(struct kvr_session *session, kvr_ns now)
         return;
     note_lateness(session, now);
     allow_for_absence(session, now);
+    session->tick_at = now + session->options.beat_ms * KVR_MS;
     if (now >= silent_at(session))
         return find_silent(session, now);
     if (session->greeted && now >= session->beat_at)
@@ -451,13 +468,13 @@ void kvr_session_tick(struct kvr_session *session, kvr_ns now)
 
 kvr_ns kvr_session_wake(const struct kvr_session *session)
 {
-    kvr_ns silent = silent_at(session);
+    kvr_ns wake = kvr_min_u64(silent_at(session), session->tick_at);
 
     if (session->ended)
         return KVR_NEVER;
-    if (session->greeted && session->owed == 0 && session->beat_at < silent)
+    if (session->greeted && session->owed == 0 && session->beat_at < wake)
         return session->beat_at;
-    return silent;
+    return wake;
 }
 
 void kvr_session_writable(struct kvr_session *session, kvr_ns now)

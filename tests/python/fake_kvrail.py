@@ -13,6 +13,7 @@ Status = enum.IntEnum(
         "AGAIN": 1,
         "INVALID": -1,
         "NOT_FOUND": -3,
+        "TIMED_OUT": -8,
         "UNSUPPORTED": -6,
         "CANCELLED": -20,
         "EXPIRED": -21,
@@ -24,7 +25,7 @@ Status = enum.IntEnum(
 Kind = enum.Enum(
     "Kind",
     "ACCEPTED LAYER_IN TAIL_IN DONE FAILING FAILED CANCELLED EXPIRED SOURCE_FREE WHY AGENT_LOST "
-    "LEASE_LOW LEASE_END TARGET_REFUSED PEER_UP",
+    "LEASE_LOW LEASE_END TARGET_REFUSED PEER_UP AGENT_SILENT AGENT_BACK",
 )
 TERMINAL = {Kind.DONE, Kind.FAILED, Kind.CANCELLED, Kind.EXPIRED, Kind.SOURCE_FREE}
 

@@ -185,6 +185,52 @@ class OneGroup(Case):
         self.assertEqual(self.p.now.calls[0][:2], ("source_open", "r"), "published again")
         self.assertEqual(self.d.now.calls, [("target_open", "r", 40, ("p0",), 1, 40)])
 
+    def test_a_silent_agent_keeps_the_blocks(self) -> None:
+        """FAILING hands nothing back, whoever made it; new blocks are not lent to such an agent."""
+        self.worker.agents()
+        self.run_commands(PUBLISH)
+        self.load()
+        for agent in (self.p, self.d):
+            agent.now.event("AGENT_SILENT", 0, "TIMED_OUT", detail="agent a0 gives no sign")
+        self.d.now.event("FAILING", 1, "EXPIRED")
+        results = self.run_commands(now=1.0)
+        self.assertEqual((results.sent, results.received, results.bad_blocks), (set(), set(), set()))
+        self.assertEqual(self.worker.agents(), (False, False))
+        self.assertEqual([w.split("; ")[0] for w in self.warnings], 2 * ["agent a0 gives no sign"])
+        self.assertIn("restart it", self.warnings[0])
+        asked = len(self.d.now.calls)
+        self.run_commands(
+            Queue("e", "s", OFFER), Fetch("e", "s", OFFER, 16, 0, (Group((14,), 16),)), now=2.0
+        )
+        results = self.run_commands(now=LIMITS.load + 500.0)  # whatever the limits
+        self.assertEqual(results.received, {"e"}, "computed here: it was never lent")
+        self.assertEqual((self.p.tries, self.d.tries), (1, 1), "the connection lives")
+        self.assertEqual(len(self.d.now.calls), asked)
+
+        self.d.now.event("AGENT_BACK", 0)
+        self.d.now.event("EXPIRED", 1, "EXPIRED", token_first=16)
+        results = self.run_commands(now=LIMITS.load + 501.0)
+        self.assertEqual((results.received, results.bad_blocks), ({"d"}, {12, 13}))
+        self.assertEqual(self.worker.agents(), (False, True))
+        self.assertIn("runs again", self.warnings[-2])
+        self.load()
+        self.assertGreater(len(self.d.now.calls), asked, "and is asked again")
+
+    def test_a_silent_agent_that_is_restarted(self) -> None:
+        """The end of its process hands the blocks back."""
+        self.load()
+        self.d.now.event("AGENT_SILENT", 0, "TIMED_OUT", detail="agent d0 gives no sign")
+        self.d.now.event("FAILING", 1, "EXPIRED")
+        self.assertFalse(self.run_commands().received)
+        self.d.now.event("AGENT_LOST", 0, "AGENT_LOST")
+        self.assertFalse(self.run_commands().received)
+        self.d.now.lost = True
+        self.d.now.event("FAILED", 1, "AGENT_LOST", token_first=0)
+        results = self.run_commands(now=1.0)
+        self.assertEqual((results.received, results.bad_blocks), ({"d"}, {11, 12, 13}))
+        self.run_commands(now=2.0)
+        self.assertEqual((len(self.d.connections), self.worker.agents()), (2, (True, True)))
+
     def test_an_agent_that_is_lost_unheard(self) -> None:
         """The calls of a step find that out, before any event."""
         self.p.now.lost = self.d.now.lost = True

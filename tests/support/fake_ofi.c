@@ -383,7 +383,7 @@ static int nic_control(struct fid *fid, int command, void *argument);
 static struct fi_ops nic_ops = {
     .size = sizeof(struct fi_ops), .close = free_fid, .control = nic_control};
 
-static struct fake_nic *add_nic(const struct fi_bus_attr *bus)
+static struct fake_nic *add_nic(const struct fi_bus_attr *bus, char *network_type)
 {
     struct fake_nic *nic = calloc(1, sizeof(*nic));
 
@@ -393,6 +393,7 @@ static struct fake_nic *add_nic(const struct fi_bus_attr *bus)
     nic->nic.bus_attr = &nic->bus;
     nic->nic.link_attr = &nic->link;
     nic->bus = *bus;
+    nic->link.network_type = network_type;
     return nic;
 }
 
@@ -401,7 +402,8 @@ static int nic_control(struct fid *fid, int command, void *argument)
 {
     if (command != FI_DUP)
         return -FI_ENOSYS;
-    *(struct fid_nic **)argument = &add_nic(&((struct fake_nic *)fid)->bus)->nic;
+    *(struct fid_nic **)argument =
+        &add_nic(&((struct fake_nic *)fid)->bus, ((struct fake_nic *)fid)->link.network_type)->nic;
     return 0;
 }
 
@@ -417,5 +419,16 @@ void fake_ofi_set_pci(struct fi_info *info, const char *pci)
     attr.attr.pci.bus_id = (uint8_t)bus;
     attr.attr.pci.device_id = (uint8_t)device;
     attr.attr.pci.function_id = (uint8_t)function;
-    info->nic = &add_nic(&attr)->nic;
+    info->nic = &add_nic(&attr, NULL)->nic;
+}
+
+void fake_ofi_set_fabric(struct fi_info *info, const char *fabric, const char *network_type)
+{
+    static char types[2][16] = {"InfiniBand", "Ethernet"};
+
+    free(info->fabric_attr->name);
+    info->fabric_attr->name = strdup(fabric);
+    for (unsigned i = 0; i < 2; i++)
+        if (strcmp(types[i], network_type) == 0)
+            info->nic = &add_nic(&(struct fi_bus_attr){0}, types[i])->nic;
 }

@@ -45,6 +45,8 @@ struct fi_info *fake_ofi_add_efa(const char *domain);
 /* The same card under its other fabric. */
 struct fi_info *fake_ofi_add_efa_direct(const char *domain);
 struct fi_info *fake_ofi_add_verbs(const char *domain, const char *address);
+/* The fabric's name, and the network type of its card's link: "InfiniBand", "Ethernet". */
+void fake_ofi_set_fabric(struct fi_info *info, const char *fabric, const char *network_type);
 /* Where its card lies: "0000:50:00.0". */
 void fake_ofi_set_pci(struct fi_info *info, const char *pci);
 /* A port of InfiniBand without an IP address. */

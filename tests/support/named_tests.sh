@@ -9,12 +9,13 @@ trap 'rm -f "$tests"' EXIT
 ctest --test-dir "$build" -N >"$tests"
 missing=0
 
-# exists NAME: `kind.name` is a test, any other name a case of a unit test or a shape of garbage.
+# exists NAME: `kind.name` is a test, any other name a case of a unit test, a shape of garbage, or a mutant.
 exists() {
     case $1 in
     *.*) grep -q ": $1\$" "$tests" ;;
     *) grep -rqE "[A-Za-z_]+\($1[,)]" "$root/tests/unit" ||
-        grep -qF "{\"$1\", shape_" "$root"/tests/support/garbage_*.c ;;
+        grep -qF "{\"$1\", shape_" "$root"/tests/support/garbage_*.c ||
+        grep -q " X($1," "$root/common/base/mutant.h" ;;
     esac
 }
 

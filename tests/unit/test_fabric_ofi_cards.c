@@ -386,6 +386,37 @@ static void a_region_of_too_many_pages_names_huge_pages(void **state)
     fabric.ops->rail_close(rail);
 }
 
+static const char *network_of(const char *provider, struct fi_info *info)
+{
+    static struct kvr_rail_facts facts;
+
+    ofi_facts(kvr_provider_find(provider), info, &facts);
+    return facts.network;
+}
+
+/* As verbs, EFA and tcp name the fabrics of their cards. */
+static void rails_of_infiniband_are_in_its_subnets(void **state)
+{
+    struct fi_info *info = fake_ofi_add_verbs("mlx5_0", "10.1.0.5"), *copy;
+
+    (void)state;
+    fake_ofi_set_fabric(info, "IB-0xfec0000000000001", "InfiniBand");
+    assert_string_equal(network_of("verbs", info), "ib:fec0:0:0:1::/64");
+    copy = fi_dupinfo(info);
+    assert_string_equal(network_of("verbs", copy), "ib:fec0:0:0:1::/64");
+    fi_freeinfo(copy);
+    info = fake_ofi_add_verbs("mlx5_1", "10.1.0.6");
+    fake_ofi_set_fabric(info, "IB-0xfe80000000000000", "InfiniBand");
+    assert_string_equal(network_of("verbs", info), "");
+    info = fake_ofi_add_verbs("mlx5_2", "10.1.0.7");
+    fake_ofi_set_fabric(info, "IB-0xfd00000000000001", "Ethernet"); /* RoCE */
+    assert_string_equal(network_of("verbs", info), "");
+    info = fake_ofi_add_efa("rdmap79s0-rdm");
+    assert_string_equal(network_of("efa", info), "");
+    fake_ofi_set_fabric(info, "EFA-fe80000000000000", "Ethernet");
+    assert_string_equal(network_of("efa", info), "");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -407,6 +438,7 @@ int main(void)
         CASE(device_memory_without_cuda_in_libfabric_names_the_remedy),
         CASE(a_region_of_too_many_pages_names_huge_pages),
         CASE(a_queue_has_room_for_what_all_peers_may_send),
+        CASE(rails_of_infiniband_are_in_its_subnets),
         CASE(device_memory_keeps_the_address_of_a_rail),
         CASE(a_rail_opened_for_device_memory_is_the_one_that_was_named),
     };

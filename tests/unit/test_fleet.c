@@ -70,11 +70,50 @@ static void fleet_tells_two_agents_of_one_name_from_a_restart(void **state)
     assert_false(twins(*state, 8, &facts, host)); /* already reported */
 }
 
+static void count_up(void *self, const struct agent_view *view)
+{
+    *(int *)self += view->state == AGENT_UP;
+}
+
+static int up(struct fleet *fleet, kvr_ns now)
+{
+    int count = 0;
+
+    fleet_each(fleet, now, count_up, &count);
+    return count;
+}
+
+/* Its first call finds the absence, each of them: the reports of that time lie unread. */
+static void fleet_does_not_hold_its_own_absence_against_agents(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+    char name[KVR_NAME_BYTES];
+    kvr_ns now = kvr_clock_now();
+
+    report.facts = &facts;
+    assert_true(fleet_update(fixture->fleet, &report, now, WALL));
+    for (int i = 0; i < 3; i++)
+        fleet_tick(fixture->fleet, now += KVR_S);
+    now += 3600 * KVR_S;
+    assert_false(fleet_next_silent(fixture->fleet, now, FLEET_SILENT_NS, name));
+    assert_int_equal(up(fixture->fleet, now), 1);
+    for (int i = 0; i < 2; i++)
+        fleet_tick(fixture->fleet, now += KVR_S);
+    assert_int_equal(up(fixture->fleet, now), 1);
+    fleet_tick(fixture->fleet, now += KVR_S); /* an agent that stays silent is lost */
+    assert_int_equal(up(fixture->fleet, now), 0);
+    assert_true(fleet_next_silent(fixture->fleet, now, FLEET_SILENT_NS, name));
+    assert_string_equal(name, "prefill-0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(fleet_ends_what_an_agent_dropped_the_end_of),
         WITH_STORE(fleet_tells_two_agents_of_one_name_from_a_restart),
+        WITH_STORE(fleet_does_not_hold_its_own_absence_against_agents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

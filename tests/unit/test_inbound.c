@@ -154,6 +154,34 @@ static void what_is_posted_again_has_its_own_time(void **state)
     assert_int_equal(machine_command_count(LAND_SUSPECTS), 1);
 }
 
+/* What was posted there will not come, or comes after the repeats. The other rails have their time.
+ */
+static void a_rail_that_was_given_up_is_not_waited_for(void **state)
+{
+    uint64_t nonce = fetch(1, 0, 1);
+    struct landing_filter *filter;
+    struct land_suspects suspects;
+
+    (void)state;
+    plan(0, nonce);
+    final(0, nonce);
+    rail_lost(0, nonce);
+    filter = land_commanded(LAND_FILTER).filter;
+    filter->run_count = 1;
+    filter->runs[0] = (struct kvr_chunk_run){4, 2};
+    group_says(nonce, LAND_FILTERED, 0, filter);
+    quiet(0, nonce, 1);
+    tick(QUIET / 4);
+    assert_int_equal(machine_command_count(LAND_SUSPECTS), 1);
+    suspects = land_commanded(LAND_SUSPECTS).suspects;
+    assert_int_equal(suspects.at_once, 1);
+    assert_int_equal(suspects.later, ~UINT64_C(1));
+    tick(QUIET);
+    suspects = land_commanded(LAND_SUSPECTS).suspects;
+    assert_int_equal(suspects.at_once, 1);
+    assert_int_equal(suspects.later, 0);
+}
+
 static void nothing_missing_asks_for_nothing(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
@@ -303,6 +331,7 @@ int main(void)
         CASE(done_waits_for_the_tail),
         CASE(missing_taints_until_quiet),
         CASE(what_is_posted_again_has_its_own_time),
+        CASE(a_rail_that_was_given_up_is_not_waited_for),
         CASE(nothing_missing_asks_for_nothing),
         CASE(a_plan_of_another_generation_is_refused),
         CASE(another_peers_messages_change_nothing),

@@ -266,14 +266,32 @@ static void land_suspects_what_stays_uneven(void **state)
 
     (void)state;
     quiet_too_early();
-    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, false}));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {.quiet_ns = KVR_S}));
     assert_true(was_told(LAND_COMING)); /* it wrote there a moment ago */
     now += 2 * KVR_S;
-    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, false}));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {.quiet_ns = KVR_S}));
     assert_true(told(LAND_SUSPECT, &message));
     assert_int_equal(message.epoch.rail, 0);
     assert_int_equal(message.epoch.epoch, 1);
     assert_false(was_told(LAND_SUSPECT)); /* rail 1 is even */
+}
+
+/* The source has given up rail 0, whatever still comes in there. Rail 1 is uneven, too, and has
+ * time. */
+static void land_suspects_a_rail_that_was_given_up(void **state)
+{
+    union land_message message;
+
+    (void)state;
+    landing_open(KVR_DIGEST_OFF);
+    segment_add();
+    chunk_lands(0, 0);
+    tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(0, 2, 1)));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, 1, ~UINT64_C(1)}));
+    assert_true(told(LAND_SUSPECT, &message));
+    assert_int_equal(message.epoch.rail, 0);
+    assert_true(was_told(LAND_COMING));
+    assert_false(was_told(LAND_SUSPECT));
 }
 
 /* During a second posting the expected counts are unknown. A suspicion could end a healthy
@@ -284,10 +302,10 @@ static void land_suspects_nothing_while_more_is_posted(void **state)
     quiet_too_early();
     tell_land(LAND_MESSAGE(LAND_QUIET_VOID)); /* a MISSING was sent */
     now += 2 * KVR_S;
-    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, true}));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, UINT64_MAX, 0}));
     assert_false(was_told(LAND_SUSPECT));
     tell_land(LAND_MESSAGE(LAND_QUIET, .quiet = quiet_of(1, 3, 1)));
-    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, true}));
+    tell_land(LAND_MESSAGE(LAND_SUSPECTS, .suspects = {KVR_S, UINT64_MAX, 0}));
     assert_true(was_told(LAND_SUSPECT));
 }
 
@@ -530,6 +548,7 @@ int main(void)
         CASE(land_is_quiet_by_closing),
         CASE(land_distrusts_counts_that_name_too_little),
         CASE(land_suspects_what_stays_uneven),
+        CASE(land_suspects_a_rail_that_was_given_up),
         CASE(land_suspects_nothing_while_more_is_posted),
         CASE(land_counts_stale_writes),
         CASE(land_counts_nothing_that_was_revoked),

@@ -9,10 +9,12 @@
 
 static const struct kvr_rail_groups two = {.count = 2, .first = {0, 1, 2}};
 
-/* The first group can post nothing more of the transfer; the target was asked for rails. */
+/* The first group can post nothing more of the transfer; the target was asked for rails. The first
+ * trial of the pairs is long over. */
 static void lose_the_group(bool failover)
 {
     outbound_begin(&two, failover);
+    tick(SILENCE);
     publish_for(1);
     publish_all();
     want(0, NONCE);
@@ -293,6 +295,48 @@ static void a_second_grant_changes_nothing(void **state)
     assert_int_equal(machine_command_count(PUSH_FAILOVER), 0);
 }
 
+static void lose_all_pairs(void)
+{
+    want(0, NONCE);
+    grant(0, NONCE);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+}
+
+/* A fetch that comes with the session fails when the first trial ends. One that comes just before
+ * that end waits a little longer. One that comes later waits for a trial of its own. */
+static void first_fetches_fail_with_the_first_trial(void **state)
+{
+    const kvr_ns end = kvr_group_trial(SILENCE) + SILENCE / 12;
+    static const kvr_ns after[] = {0, SILENCE / 3, 2, 0};
+    kvr_ns last;
+
+    for (unsigned i = 0; i < 4; i++) {
+        (void)open_outbound(state);
+        publish_for(1);
+        publish_all();
+        outbound.peers[0].up_at = now;
+        tick(i < 2 ? after[i] : i == 2 ? end - after[i] : end);
+        last = i < 2 ? end - after[i] : i == 2 ? SILENCE / 6 : kvr_group_soon(SILENCE);
+        lose_all_pairs();
+        tick(last - 1);
+        assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+        tick(1);
+        assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+    }
+}
+
+/* Nothing is lost by that: the other groups were tried at the same time. */
+static void in_the_first_trial_others_are_asked_at_once(void **state)
+{
+    (void)state;
+    outbound_begin(&two, true);
+    publish_for(1);
+    publish_all();
+    outbound.peers[0].up_at = now;
+    lose_all_pairs();
+    assert_int_equal(machine_sent_count(KVR_MSG_NO_RAIL), 1);
+}
+
 /* Nothing has ever come through: a fetch hears that soon. */
 static void without_a_rail_it_fails_soon(void **state)
 {
@@ -305,6 +349,7 @@ static void without_a_rail_it_fails_soon(void **state)
     publish_all();
     want(0, NONCE);
     grant(0, NONCE);
+    tick(SILENCE);
     outbound_group(&outbound, now, &broken);
     group_says(PUSH_NO_RAIL, 0, NULL);
     tick(kvr_group_soon(SILENCE) - 1);
@@ -353,6 +398,8 @@ int main(void)
         cmocka_unit_test(cards_carry_on_for_a_neighbour),
         cmocka_unit_test(without_failover_it_says_so),
         cmocka_unit_test(a_second_grant_changes_nothing),
+        cmocka_unit_test(first_fetches_fail_with_the_first_trial),
+        cmocka_unit_test(in_the_first_trial_others_are_asked_at_once),
         cmocka_unit_test(without_a_rail_it_fails_soon),
         cmocka_unit_test(without_a_rail_it_fails_after_a_while),
     };

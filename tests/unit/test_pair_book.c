@@ -222,14 +222,14 @@ static void book_says_why(void **state)
         {{.state = KVR_PAIR_WARM}, ""},
         {{.target_rail = 1, .state = KVR_PAIR_SPARE},
          "its plane is 10.1.1.0/24, the peer's 10.1.2.0/24"},
-        {{.rail = 1, .target_rail = 1, .state = KVR_PAIR_SLOW, .why = KVR_TIMED_OUT},
+        {{.rail = 1, .target_rail = 1, .state = KVR_PAIR_SLOW, .why = KVR_TIMED_OUT, .bytes = 1},
          "its writes were silent for 3.0 s"},
         {{.state = KVR_PAIR_UNREACHABLE, .why = KVR_NO_RAIL},
          "the peer has no endpoint on its rail just now"},
         {{.state = KVR_PAIR_UNREACHABLE, .why = KVR_PEER_LOST},
          "its writes fail: the other agent died or cannot be reached"},
         {{.target_rail = 1, .state = KVR_PAIR_UNREACHABLE, .why = KVR_TIMED_OUT},
-         "its writes were silent for 3.0 s; its plane is 10.1.1.0/24, the peer's 10.1.2.0/24"},
+         "its writes were silent; its plane is 10.1.1.0/24, the peer's 10.1.2.0/24"},
         {{.rail = 2, .target_rail = 1, .state = KVR_PAIR_UP}, ""}, /* ours is of no known plane */
     };
     struct kvr_group_message message;

@@ -64,7 +64,7 @@ static void warm_up_goes_over_every_pair_once(void **state)
 
     (void)state;
     open_warm(2, 0);
-    assert_int_equal(kvr_group_address(fixture.group, 1).scratch_bytes, PAGE);
+    assert_int_equal(kvr_group_address(fixture.group, 1).scratch_bytes, 4 * PAGE);
     assert_int_equal(kvr_group_address(fixture.group, 1).scratch.key, 101);
     peer_with_scratch_add(0, 3); /* rail 0 with theirs 0 and 2, rail 1 with 1 */
     assert_warming(0, 2);
@@ -513,11 +513,12 @@ static void a_failed_pair_holds_nothing_up(void **state)
     open_warm(2, 0);
     peer_with_scratch_add(0, 2);
     finish_all(fixture.rails[1].newest);
-    fixture_settle(&fixture, SILENCE);
+    fixture_settle(&fixture, kvr_group_doubt(SILENCE));
     assert_int_equal(warm_told(&pairs), 0);
-    fixture_settle(&fixture, SILENCE + 1);
+    fixture_settle(&fixture, kvr_group_doubt(SILENCE) + 1);
     assert_int_equal(warm_told(&pairs), 1);
     assert_int_equal(pairs, 1);
+    fixture_settle(&fixture, 2 * SILENCE); /* its own silence, now that another pair works */
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
     fixture_settle(&fixture, 1000 * KVR_S);
     assert_warming(0, 0); /* another pair works */

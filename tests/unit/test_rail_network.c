@@ -47,11 +47,50 @@ static void others_have_none(void **state)
     assert_string_equal(network("10.1.2.8", "255.0.255.0"), "");
 }
 
+static const char *subnet(const char *fabric, const char *network_type)
+{
+    static char text[KVR_PLANE_BYTES];
+
+    memset(text, '!', sizeof(text));
+    kvr_rail_subnet(fabric, network_type, text);
+    return text;
+}
+
+static void subnets_with_a_number_are_told_apart(void **state)
+{
+    (void)state;
+    assert_string_equal(subnet("IB-0xfec0000000000001", "InfiniBand"), "ib:fec0:0:0:1::/64");
+    assert_string_equal(subnet("IB-0xfec0000000000002", "InfiniBand"), "ib:fec0:0:0:2::/64");
+    assert_string_equal(subnet("IB-0xfe80000000000001", "InfiniBand"), "ib:fe80:0:0:1::/64");
+    assert_string_equal(subnet("IB-0x1111222233334444", "InfiniBand"),
+                        "ib:1111:2222:3333:4444::/64");
+}
+
+/* The default prefix, RoCE, and providers that name their fabric otherwise. */
+static void names_that_say_nothing_are_no_subnets(void **state)
+{
+    (void)state;
+    assert_string_equal(subnet("IB-0xfe80000000000000", "InfiniBand"), "");
+    assert_string_equal(subnet("IB-0x0", "InfiniBand"), "");
+    assert_string_equal(subnet("IB-0xfec0000000000001", "Ethernet"), "");
+    assert_string_equal(subnet("IB-0xfec0000000000001", NULL), "");
+    assert_string_equal(subnet(NULL, "InfiniBand"), "");
+    assert_string_equal(subnet("IB-0x", "InfiniBand"), "");
+    assert_string_equal(subnet("IB-0xfec0000000000001f", "InfiniBand"), "");
+    assert_string_equal(subnet("IB-0x-1", "InfiniBand"), "");
+    assert_string_equal(subnet("Ethernet-iWARP", "Ethernet"), "");
+    assert_string_equal(subnet("efa", "Ethernet"), "");
+    assert_string_equal(subnet("EFA-fe80000000000000", "Ethernet"), "");
+    assert_string_equal(subnet("10.1.2.0/24", NULL), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cards_in_one_network_have_one_text),
         cmocka_unit_test(others_have_none),
+        cmocka_unit_test(subnets_with_a_number_are_told_apart),
+        cmocka_unit_test(names_that_say_nothing_are_no_subnets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

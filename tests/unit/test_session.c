@@ -229,10 +229,11 @@ static void session_names_the_side_that_was_away(void **state)
 
     meet();
     world.silent[SOURCE] = true;
-    pass(10 * BEAT_MS);
-    pass(BEAT_MS);
-    assert_string_equal(target->lost_detail, "nothing was heard from it for 3000 ms; own beats "
-                                             "came up to 9000 ms late");
+    pass(10 * BEAT_MS); /* the first was due */
+    pass(2 * BEAT_MS);
+    assert_string_equal(
+        target->lost_detail,
+        "nothing was heard from it for 3000 ms (and this process did not run for 9000 ms)");
 }
 
 /* A lateness of long ago explains no silence. */
@@ -265,13 +266,24 @@ static void session_absence_is_no_silence(void **state)
     settle();
     assert_int_equal(target->lost + world.ends[SOURCE].lost, 0);
     world.silent[SOURCE] = true;
-    pass(10 * BEAT_MS);
+    pass(10 * BEAT_MS); /* one beat was due, nine are no silence */
+    assert_int_equal(target->lost, 0);
+    pass(2 * BEAT_MS - 1);
+    assert_int_equal(target->lost, 0);
+    pass(1);
+    assert_int_equal(target->lost, 1);
+    assert_int_equal(target->lost_status, KVR_PEER_LOST);
+
+    meet(); /* that began after the silence is listened to for a beat all the same */
+    world.silent[SOURCE] = true;
+    for (int i = 0; i < 29; i++)
+        pass(100);
+    pass(2 * BEAT_MS);
     assert_int_equal(target->lost, 0);
     pass(BEAT_MS - 1);
     assert_int_equal(target->lost, 0);
     pass(1);
     assert_int_equal(target->lost, 1);
-    assert_int_equal(target->lost_status, KVR_PEER_LOST);
 
     meet();
     world.silent[SOURCE] = true;
@@ -310,11 +322,23 @@ static void session_never_answered_is_lost(void **state)
     (void)state;
     new_world();
     assert_int_equal(send_kind(TARGET, KVR_MSG_PAGES, 1, 1), KVR_OK);
-    pass(2999);
+    for (int i = 0; i < 2; i++)
+        pass(BEAT_MS);
+    pass(999);
     assert_int_equal(world.ends[TARGET].lost, 0);
     pass(1);
     assert_int_equal(world.ends[TARGET].lost, 1);
     assert_int_equal(world.ends[TARGET].lost_status, KVR_PEER_LOST);
+
+    new_world(); /* without a peer no beat is due: an absence is seen all the same */
+    pass(2500);
+    pass(BEAT_MS);
+    assert_int_equal(world.ends[TARGET].lost, 0);
+    pass(BEAT_MS);
+    assert_int_equal(world.ends[TARGET].lost, 1);
+    assert_string_equal(
+        world.ends[TARGET].lost_detail,
+        "nothing was heard from it for 3000 ms (and this process did not run for 1500 ms)");
 }
 
 static size_t frame_of(const struct kvr_message *message, uint8_t *buffer)

@@ -122,9 +122,13 @@ static void reason_say(const struct pair_book *book, const struct kvr_group_pair
                        char *ret_text, size_t room)
 {
     ret_text[0] = '\0';
-    if (pair->why == KVR_TIMED_OUT)
+    if (pair->why == KVR_TIMED_OUT && pair->bytes == 0) /* it was given up sooner, or not */
+        snprintf(ret_text, room, "its writes were silent");
+    else if (pair->why == KVR_TIMED_OUT)
         snprintf(ret_text, room, "its writes were silent for %.1f s",
                  (double)book->silence_ns / KVR_S);
+    else if (pair->why == KVR_TOO_SLOW)
+        snprintf(ret_text, room, "it delivers less than a 20th of what the other rails do");
     else if (pair->why == KVR_NO_RAIL)
         snprintf(ret_text, room, "the peer has no endpoint on its rail just now");
     else if (pair->why != KVR_OK)

@@ -140,6 +140,8 @@ static kvr_status enqueue(struct engine_link *engine, const struct kvr_notice *n
     size_t bytes;
 
     stamped.at = kvr_clock_now();
+    if (engine->shared.page != NULL) /* before the notice: its reader knows that this agent runs */
+        atomic_store(&engine->shared.page->alive_at, stamped.at);
     if (kvr_notice_encode(&stamped, packet, KVR_PACKET_BYTES_MAX, &bytes) == KVR_OK) {
         if (kvr_packet_check(engine->socket, bytes, error) != KVR_OK)
             return KVR_TOO_LARGE;
@@ -345,8 +347,12 @@ static void attach(struct engine_link *engine, const struct kvr_req_attach *requ
     struct kvr_error error = {0};
     kvr_status status = kvr_engine_shared_open(&engine->shared, &error);
 
-    if (status == KVR_OK)
+    if (status == KVR_OK) {
+        atomic_store(&engine->shared.page->deadline_ms, handler->deadline_ms);
+        atomic_store(&engine->shared.page->alive_at, kvr_clock_now());
+        engine_port_beats(engine->port);
         status = handler->up(handler->self, kvr_clock_now(), engine->index, request, &error);
+    }
     if (status != KVR_OK) {
         give_up(engine, status, error.detail[0] != '\0' ? error.detail : kvr_status_text(status));
         return;

@@ -62,7 +62,8 @@ struct kvr_engine_port {
     int spare_fd; /* given up for a moment to turn an engine away when descriptors are used up */
     uv_poll_t listener;
     uv_prepare_t turn_end; /* while a link holds a notice */
-    uint32_t handles;      /* libuv handles that are not yet closed, these two included */
+    uv_timer_t beat;       /* while an engine has a shared page */
+    uint32_t handles;      /* libuv handles that are not yet closed, these three included */
     uint64_t news_dropped; /* of all engines */
     uint64_t refused;      /* processes that may not attach */
     bool closing;
@@ -101,6 +102,8 @@ void engine_link_leave(struct engine_link *engine);
 /* In engine_port.c: a link is FREE again; a handle of the port has closed. */
 void engine_port_freed(struct kvr_engine_port *port, uint32_t index);
 void engine_port_handle_closed(struct kvr_engine_port *port);
+/* A link has a shared page: the port beats. */
+void engine_port_beats(struct kvr_engine_port *port);
 /* A link holds a notice. */
 void engine_port_holds(struct kvr_engine_port *port);
 

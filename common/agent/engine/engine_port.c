@@ -161,6 +161,35 @@ void engine_port_holds(struct kvr_engine_port *port)
         uv_prepare_start(&port->turn_end, on_turn_end);
 }
 
+/* ---- beats ---------------------------------------------------------------------------------- */
+
+static void on_beat(uv_timer_t *beat)
+{
+    struct kvr_engine_port *port = beat->data;
+    kvr_ns now = kvr_clock_now();
+    uint32_t pages = 0;
+
+    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++) {
+        struct kvr_shared_page *page = port->engines[i].shared.page;
+
+        if (page == NULL)
+            continue;
+        atomic_store(&page->alive_at, now);
+        pages++;
+    }
+    if (pages == 0)
+        uv_timer_stop(beat);
+}
+
+void engine_port_beats(struct kvr_engine_port *port)
+{
+    if (!port->closing && !uv_is_active((uv_handle_t *)&port->beat))
+        uv_timer_start(&port->beat, on_beat, KVR_ENGINE_BEAT_NS / KVR_MS,
+                       KVR_ENGINE_BEAT_NS / KVR_MS);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
 static void prepare_engines(struct kvr_engine_port *port)
 {
     for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++) {
@@ -198,8 +227,9 @@ static kvr_status listen_in_loop(struct kvr_engine_port *port, struct kvr_error 
     }
     port->listener.data = port;
     uv_prepare_init(port->loop, &port->turn_end);
-    port->turn_end.data = port;
-    port->handles = 2;
+    uv_timer_init(port->loop, &port->beat);
+    port->turn_end.data = port->beat.data = port;
+    port->handles = 3;
     uv_poll_start(&port->listener, UV_READABLE, on_connection);
     return KVR_OK;
 }
@@ -245,6 +275,7 @@ void kvr_engine_port_close(struct kvr_engine_port *port)
         engine_link_leave(&port->engines[i]);
     uv_close((uv_handle_t *)&port->listener, on_port_closed);
     uv_close((uv_handle_t *)&port->turn_end, on_port_closed);
+    uv_close((uv_handle_t *)&port->beat, on_port_closed);
     kvr_engine_unlink(port->path, port->socket);
 }
 

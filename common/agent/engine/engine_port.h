@@ -12,6 +12,9 @@
  *   shared page any more. An engine that lives gets DETACHED and takes its pages back. The index is
  *   used again only after that, oldest first.
  *
+ * Engines see that the agent runs: while one is attached, a timer stores the time in every shared
+ * page once a KVR_ENGINE_BEAT_NS.
+ *
  * In every callback every function here may be called, except kvr_engine_port_close. Bounds: an
  * engine's unread notices take KVR_ENGINE_PORT_QUEUE_BYTES; past it the engine is given up, and
  * the queued notices are still sent, so that no terminal notice is lost unnoticed. */
@@ -39,8 +42,9 @@ void kvr_region_memory_close(struct kvr_region_memory *memory);
 
 struct kvr_engine_handler {
     void *self;
-    bool without_secret; /* says so to every engine: a request needs no secret */
-    const char *address; /* goes to every engine: where targets dial us; stays yours; NULL: none */
+    bool without_secret;  /* says so to every engine: a request needs no secret */
+    uint32_t deadline_ms; /* of a fetch that names none; 0: this agent has no fetches */
+    const char *address;  /* goes to every engine: where targets dial us; stays yours; NULL: none */
     const struct kvr_engine_access *access; /* copied; NULL: processes of our user and of root */
     /* Those that a process may act for, a bit each: kvr_engine_port_peer has it. NULL: all. */
     uint32_t (*tenants)(void *self, int socket, const struct kvr_engine_peer *peer);

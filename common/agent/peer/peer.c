@@ -143,7 +143,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     char sentence[KVR_DETAIL_BYTES];
 
     if (status == KVR_PEER_LOST && !connected && peer->why[0] != '\0')
-        snprintf(sentence, sizeof(sentence), "%.60s: %.44s; the last connection: %.110s",
+        snprintf(sentence, sizeof(sentence), "%.60s: %.84s; the last connection: %.68s",
                  peer->address, detail, peer->why);
     else
         snprintf(sentence, sizeof(sentence), "%.80s: %.150s", peer->address, detail);

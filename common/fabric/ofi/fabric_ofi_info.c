@@ -335,6 +335,18 @@ static void find_interface(const struct fi_info *info, struct kvr_rail_facts *fa
     freeifaddrs(list);
 }
 
+/* IP addresses of one network may lie in several subnets of InfiniBand, which have no way across.
+ */
+static void find_subnet(const struct fi_info *info, struct kvr_rail_facts *facts)
+{
+    const struct fi_link_attr *link = info->nic != NULL ? info->nic->link_attr : NULL;
+    char subnet[KVR_PLANE_BYTES];
+
+    kvr_rail_subnet(info->fabric_attr->name, link != NULL ? link->network_type : NULL, subnet);
+    if (subnet[0] != '\0')
+        copy_text(facts->network, sizeof(facts->network), subnet);
+}
+
 /* From sysfs, where libfabric does not know the card (tcp). */
 static void read_card(struct kvr_rail_facts *facts)
 {
@@ -433,6 +445,7 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
     copy_text(facts.provider_path, sizeof(facts.provider_path), info->fabric_attr->prov_name);
     source_text(info, facts.source);
     find_interface(info, &facts);
+    find_subnet(info, &facts);
     /* Asked for an address, 1.17 names the domain after itself; the interface says more. */
     if (facts.interface[0] != '\0' &&
         strcmp(info->domain_attr->name, info->fabric_attr->prov_name) == 0)

@@ -122,10 +122,10 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
 
     bytes = fill_runs(write, &message, local, descriptors, remote);
     /* fi_inject calls give no completion; this flag beside FI_COMPLETION gives one all the same. */
-    if (bytes <= endpoint->rail->inline_bytes && !write->acknowledged)
-        flags |= FI_INJECT;
     if (endpoint->rail->acknowledges)
-        asks = write->acknowledged || ofi_ack_asks(endpoint, write->peer, bytes);
+        asks = write->acknowledged || ofi_ack_asks(endpoint, write->peer, bytes, write->more);
+    if (bytes <= endpoint->rail->inline_bytes && !write->acknowledged && !asks)
+        flags |= FI_INJECT;
     if (asks || (write->acknowledged && endpoint->rail->provider->libfabric.completes_early))
         flags |= FI_DELIVERY_COMPLETE;
     if (endpoint->contexts != NULL) {

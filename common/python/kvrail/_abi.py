@@ -101,6 +101,8 @@ class EventKind(_Open):
     RAIL_UP = 22
     TARGET_REFUSED = 23
     PEER_WARM = 24
+    AGENT_SILENT = 27
+    AGENT_BACK = 28
 
 
 class MemoryKind(enum.IntEnum):

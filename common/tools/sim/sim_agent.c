@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define TICK_NS (100 * KVR_MS)
-
 bool sim_agent_void(const struct sim_agent *agent, const struct sim_event *event)
 {
     return !agent->alive || agent->life != event->a;
@@ -77,9 +75,10 @@ static void tick_run(struct sim_world *world, const struct sim_event *event)
 
     if (sim_agent_void(agent, event) || sim_agent_deferred(agent, event, world->now))
         return;
+    sim_silence_sign(agent);
     agent->machine.tick(agent->machine.self, world->now);
-    sim_at(world, world->now + TICK_NS / 2 + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent,
-           agent->life, 0);
+    sim_at(world, world->now + SIM_TICK_NS / 2 + kvr_rng_below(&world->rng, SIM_TICK_NS), tick_run,
+           agent, agent->life, 0);
 }
 
 /* ---- ports --------------------------------------------------------------------------------- */
@@ -433,7 +432,8 @@ void sim_agent_start(struct sim_agent *agent)
     agent->alive = true;
     agent->life++;
     agent->hoard_count = 0;
-    agent->stopped_until = agent->stopped_at = 0;
+    agent->stopped_until = agent->stopped_at = agent->stopped_before = 0;
+    sim_silence_sign(agent);
     memset(agent->heard_at, 0, sizeof(agent->heard_at));
     agent->boot = kvr_rng_next(&world->rng);
     agent->loop_armed = false;
@@ -466,8 +466,8 @@ void sim_agent_start(struct sim_agent *agent)
     rails_open(agent);
     machine_init(agent);
     sim_groups_open(agent);
-    sim_at(world, world->now + kvr_rng_below(&world->rng, TICK_NS), tick_run, agent, agent->life,
-           0);
+    sim_at(world, world->now + kvr_rng_below(&world->rng, SIM_TICK_NS), tick_run, agent,
+           agent->life, 0);
 }
 
 void sim_agent_stop(struct sim_agent *agent)
@@ -483,6 +483,9 @@ void sim_agent_die(struct sim_agent *agent)
     struct sim_world *world = agent->world;
 
     sim_agent_note(agent, "dies", 0, 0, 0, 0, NULL);
+    for (uint32_t i = 0; i < world->engine_count; i++)
+        if (world->engines[i].agent == agent)
+            sim_engine_resume(&world->engines[i]);
     kvr_sim_host_die(agent->host);
     sim_agent_stop(agent);
     sim_reporter_die(agent->reporter);

@@ -107,7 +107,8 @@ static void check_drained(const struct sim_agent *agent)
     uint32_t owner = 0;
 
     while ((user = sim_user_next(world, &owner, &publish, &fetch)) != NULL)
-        if (sim_user_lives(user) && user->engine->agent == agent)
+        if (sim_user_lives(user) && user->engine->agent == agent &&
+            !sim_engine_stopped(user->engine))
             sim_fail(world, (int)(owner - 1) / SIM_USERS,
                      "its agent has drained, and a %s has not ended",
                      publish != NULL ? "publish" : "fetch");
@@ -165,6 +166,7 @@ void sim_agent_stop_awhile(struct sim_world *world)
 
     if (!agent->alive || sim_agent_stopped(agent))
         return;
+    agent->stopped_before = agent->stopped_until;
     agent->stopped_at = world->now;
     agent->stopped_until = world->now + 1 + wait;
     sim_injected_until(world, SIM_AGENT_STOPPED, agent->stopped_until);

@@ -130,6 +130,7 @@ void sim_engine_die(struct sim_engine *engine)
 {
     sim_engine_note(engine, "dies", -1, engine->rank.generation, 0, NULL);
     engine->alive = false;
+    sim_silence_end(engine);
     for (uint32_t r = 0; r < engine->region_lives; r++)
         sim_stage_lose(engine->regions[r]);
     users_orphan(engine, false);
@@ -164,6 +165,7 @@ void sim_engine_agent_lost(struct sim_engine *engine)
 {
     engine->attached = false;
     engine->released = true;
+    sim_silence_end(engine);
     sim_engine_regions_release(engine);
     sim_engine_note(engine, "agent lost", -1, 0, 0, NULL);
     if (engine->agent->source) /* as its client does */
@@ -190,11 +192,18 @@ static void notice_source(struct sim_publish *publish, const struct kvr_notice *
     sim_user_end(user);
 }
 
-static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *notice)
+/* `said`: by the agent. The scheduler and the source have that end, whatever the library made of
+ * it.
+ */
+static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *notice,
+                          const struct kvr_notice *said)
 {
     struct sim_user *user = &fetch->user;
 
-    sim_check_landed(fetch, notice->kind);
+    if (!user->engine->library.behind || kvr_notice_terminal(notice->kind))
+        sim_check_landed(fetch, notice->kind);
+    if (notice->kind == KVR_NOTICE_DONE && fetch->failing_seen)
+        sim_fail(fetch->request->world, (int)fetch->request->number, "done after failing");
     switch (notice->kind) {
     case KVR_NOTICE_LAYER_IN:
         sim_check_layer(fetch, notice);
@@ -212,8 +221,8 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
     case KVR_NOTICE_FAILED:
     case KVR_NOTICE_CANCELLED:
     case KVR_NOTICE_EXPIRED:
-        user->terminal = notice->kind;
-        user->outcome = notice->status;
+        user->terminal = said->kind;
+        user->outcome = said->status;
         user->bytes = notice->bytes;
         sim_check_time(fetch->request, NULL, fetch);
         sim_keys_check(user->engine->agent);
@@ -233,6 +242,21 @@ static void notice_target(struct sim_fetch *fetch, const struct kvr_notice *noti
     }
 }
 
+void sim_engine_told(struct sim_user *user, const struct kvr_notice *notice)
+{
+    struct sim_publish *publish;
+    struct sim_fetch *fetch;
+    int request;
+
+    if (sim_user_find(user->engine->agent, user->engine->index, notice->handle, &publish, &fetch) !=
+            user ||
+        fetch == NULL)
+        return;
+    request = (int)fetch->request->number;
+    sim_engine_note(user->engine, kvr_notice_name(notice->kind), request, 0, 0, "by the library");
+    notice_target(fetch, notice, notice);
+}
+
 void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *notice)
 {
     struct sim_agent *agent = self;
@@ -240,10 +264,18 @@ void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *noti
     struct sim_publish *publish;
     struct sim_fetch *fetch;
     struct sim_user *user = sim_user_find(agent, index, notice->handle, &publish, &fetch);
+    struct kvr_notice told = *notice;
     int request;
 
     if (user == NULL) {
         sim_fail(world, -1, "%s for a handle that no request has", kvr_notice_name(notice->kind));
+        return;
+    }
+    if (sim_engine_holds(user->engine, notice)) {
+        user->accepted |= notice->kind == KVR_NOTICE_ACCEPTED;
+        user->end_held |= kvr_notice_terminal(notice->kind);
+        if (fetch != NULL)
+            fetch->failing_held |= notice->kind == KVR_NOTICE_FAILING;
         return;
     }
     request = (int)(publish != NULL ? publish->request : fetch->request)->number;
@@ -254,6 +286,6 @@ void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *noti
                  kvr_notice_name(notice->kind));
     else if (publish != NULL)
         notice_source(publish, notice);
-    else
-        notice_target(fetch, notice);
+    else if (sim_silence_take(fetch, &told))
+        notice_target(fetch, &told, notice);
 }

@@ -2,6 +2,8 @@
 #include "decode-agent/transfer.h"
 #include "tools/sim/sim_world.h"
 
+#define NEWEST_PERCENT 18
+
 static const struct {
     const char *name;
     bool mendable;
@@ -80,13 +82,17 @@ kvr_ns sim_soon(struct sim_world *world)
  * (sim_ways.c). */
 void sim_fault_begin(struct sim_world *world)
 {
-    struct kvr_rng last;
+    struct kvr_rng last, newest;
 
     if (kvr_rng_percent(&world->rng, 25))
         return;
     kvr_rng_init(&last, ~world->seed);
     for (uint32_t i = SIM_WORDS; i < SIM_WAY_LOST; i++)
         if (kvr_rng_percent(&last, 25))
+            world->faults |= SIM_FAULT_BIT(i) & world->allowed;
+    kvr_rng_init(&newest, kvr_mix64(world->seed ^ UINT64_C(0x66726f7a)));
+    for (uint32_t i = SIM_AGENT_FROZEN; i < SIM_FAULT_COUNT; i++)
+        if (kvr_rng_percent(&newest, NEWEST_PERCENT))
             world->faults |= SIM_FAULT_BIT(i) & world->allowed;
     for (uint32_t i = 0; i < SIM_WORDS; i++)
         if (kvr_rng_percent(&world->rng, i == SIM_GROUP_LOST ? 40 : 25))

@@ -43,8 +43,12 @@
       "a target engine fetches for another tenant than its request's")                             \
     X(SIM_WAY_LOST, "way_lost", false, "a card never reaches a card, from some moment on")         \
     X(SIM_WAY_FLAPS, "way_flaps", false, "a card reaches a card now and then")                     \
-    X(SIM_WAY_SLOW, "way_slow", true, "from a card to a card bytes are 20 to 100 times slower")    \
-    X(SIM_WAY_MUTE, "way_mute", false, "bytes from a card to a card land, and are not answered")
+    X(SIM_WAY_SLOW, "way_slow", true, "from a card to a card bytes are 20 to 1,000 times slower")  \
+    X(SIM_WAY_LOSSY, "way_lossy", false, "from a card to a card one write in 2 to 50 is lost")     \
+    X(SIM_WAY_MUTE, "way_mute", false, "bytes from a card to a card land, and are not answered")   \
+    X(SIM_AGENT_FROZEN, "agent_frozen", false, "an agent stands still for longer than deadlines")  \
+    X(SIM_ENGINE_STOPPED, "engine_stopped", false,                                                 \
+      "an engine stops for a while, alone or with its agent")
 
 typedef enum sim_fault {
 #define X(symbol, name, mendable, text) symbol,

@@ -71,6 +71,7 @@ bool sim_group_listen(struct sim_group *group)
     for (; count < EVENTS_STEP && kvr_group_event(group->group, &message); count++) {
         sim_group_note(group, &message);
         sim_planes_heard(agent, &message);
+        sim_grey_heard(agent, &message);
         agent->machine.group(agent->machine.self, agent->world->now, &message);
     }
     sim_group_wake(group); /* its ring has room again */

@@ -27,6 +27,7 @@
 #define SIM_HOARD       64
 #define SIM_MEMORY      ((size_t)96 << 20) /* of one agent's tables */
 #define SIM_SILENCE_NS  (3 * KVR_S)
+#define SIM_TICK_NS     (100 * KVR_MS) /* between two ticks of an agent, half of it more or less */
 #define SIM_QUIET_NS    (KVR_S / 2)
 #define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
 #define SIM_MOMENTS_MAX 2000000      /* of one world; most have some thousands */

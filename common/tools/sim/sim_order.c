@@ -7,7 +7,8 @@
 
 static bool at(const struct sim_publish *publish, const struct sim_agent *agent)
 {
-    return publish->user.engine->agent == agent && publish->user.open && !publish->user.ended;
+    return publish->user.engine->agent == agent && publish->user.open && !publish->user.ended &&
+           !publish->user.end_held;
 }
 
 /* No target has come: the order must take effect. With several consumers some may have come. */
@@ -76,7 +77,8 @@ static void abandon(struct sim_agent *agent, struct sim_request *request, uint32
     for (uint32_t i = 0; i < request->publish_count; i++) {
         const struct sim_user *user = &request->publishes[i].user;
 
-        if (free_now[i] && (!user->ended || user->outcome != KVR_CANCELLED))
+        if (free_now[i] && !sim_engine_stopped(user->engine) &&
+            (!user->ended || user->outcome != KVR_CANCELLED))
             sim_fail(world, (int)request->number,
                      "it was abandoned before a target came, and is not free");
         if (stays[i] && user->ended)

@@ -177,6 +177,7 @@ static void session_lost(void *self, kvr_ns now, kvr_status status, const char *
     struct sim_agent *agent = peer->agent;
 
     sim_agent_note(agent, "peer lost", 0, peer->index, 0, 0, kvr_status_name(status));
+    sim_check_blame(agent, status, detail);
     sim_peer_detach(peer);
     peer->live = peer->ending = peer->dialing = false;
     peer->life++;

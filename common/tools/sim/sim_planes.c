@@ -41,6 +41,13 @@ void sim_planes_choose(struct sim_agent *agent, uint32_t cards, const char *ret_
     swap(ret_names, 0, first);
 }
 
+/* A slow first write puts its pair in doubt, and no group reports that. */
+static bool may_doubt(const struct sim_world *world, const struct sim_agent *agent)
+{
+    return agent->planes.tried_from != 0 &&
+           world->now >= agent->planes.tried_from + kvr_group_doubt(SIM_SILENCE_NS);
+}
+
 /* The group reports a broken pair before it posts what follows. The loop hears of it later, so the
  * verdict waits for that, or for the end. */
 void sim_planes_across(void *self, void *host, void *target_host)
@@ -49,7 +56,7 @@ void sim_planes_across(void *self, void *host, void *target_host)
     struct sim_agent *agent = host;
     const struct sim_agent *target = target_host;
 
-    if (agent->planes.broken || agent->planes.left)
+    if (agent->planes.broken || agent->planes.left || may_doubt(world, agent))
         return;
     agent->planes.left = true;
     agent->planes.target = target->number;
@@ -62,20 +69,41 @@ static const char *network_of(const struct sim_agent *agent, uint32_t rail)
                                     : "";
 }
 
+/* A pair within a plane. Which life of a target that was is not known here. */
+static bool breaks_near(const struct sim_agent *agent, const struct kvr_group_pair_broken *broken)
+{
+    const struct sim_world *world = agent->world;
+    const char *network = network_of(agent, broken->pair.rail);
+
+    if (world->injected[SIM_AGENT_DEATH] > 0)
+        return true;
+    for (uint32_t i = SIM_SOURCES; network[0] != '\0' && i < SIM_AGENTS; i++)
+        if (strcmp(network, network_of(&world->agents[i], broken->pair.target_rail)) == 0)
+            return true;
+    return false;
+}
+
+/* Where either end replaces its endpoint under a pair's first writes, the pair is in doubt. */
 void sim_planes_heard(struct sim_agent *agent, const struct kvr_group_message *message)
 {
-    const struct kvr_group_pair_broken *broken = &message->pair_broken;
-    const char *network;
+    struct sim_planes *planes = &agent->planes;
 
-    if (message->head.kind != KVR_GROUP_PAIR_BROKEN)
+    switch (message->head.kind) {
+    case KVR_GROUP_PEER_ADDED:
+        planes->tried_from = planes->tried_from == 0 ? agent->world->now : planes->tried_from;
         return;
-    /* Which life of the target that was is not known here. */
-    network = network_of(agent, broken->pair.rail);
-    for (uint32_t i = SIM_SOURCES; network[0] != '\0' && i < SIM_AGENTS; i++)
-        if (strcmp(network, network_of(&agent->world->agents[i], broken->pair.target_rail)) == 0)
-            agent->planes.broken = true;
-    if (agent->planes.broken)
-        agent->planes.left = false;
+    case KVR_GROUP_PAIR_BROKEN:
+        if (!breaks_near(agent, &message->pair_broken))
+            return;
+        break;
+    case KVR_GROUP_PEER_RAIL_SET:
+    case KVR_GROUP_RECYCLED:
+        break;
+    default:
+        return;
+    }
+    planes->broken = true;
+    planes->left = false;
 }
 
 void sim_planes_check(const struct sim_agent *agent)

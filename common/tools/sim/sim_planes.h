@@ -10,10 +10,11 @@ struct sim_agent;
 /* Of a source's process. */
 struct sim_planes {
     kvr_other_planes other;
-    bool broken;     /* a pair within a plane broke */
+    bool broken;     /* a pair within a plane broke, or may have been in doubt */
     bool left;       /* while none had, a write left its plane */
     uint32_t target; /* for that agent */
     kvr_ns left_at;
+    kvr_ns tried_from; /* when pairs with the first target were made; 0: not yet */
 };
 
 /* Of a process that begins: the planes of its cards, "" where its world has none. */

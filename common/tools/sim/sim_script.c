@@ -34,6 +34,8 @@ static void task_run(struct sim_world *world, const struct sim_event *event)
     const struct sim_segment *segment = &task->publish->segments[task->segment];
     const struct sim_user *user = &task->publish->user;
 
+    if (sim_engine_deferred(engine, event))
+        return;
     sim_time_asked(world);
     if (engine->alive) {
         if (user->open && !user->ended)
@@ -106,6 +108,7 @@ static void publish_open_ask(struct sim_publish *publish)
     publish->lease_ns =
         request.source_open.lease_ms > 0 ? request.source_open.lease_ms * KVR_MS : SIM_LEASE_NS;
     publish->user.open = true;
+    sim_silence_watch(publish->user.engine);
     publish_ask(publish, &request);
 }
 
@@ -199,7 +202,8 @@ static void publish_run(struct sim_world *world, const struct sim_event *event)
     struct sim_user *user = &publish->user;
     uint32_t step = user->step, segments = 3 * publish->segment_count;
 
-    if (sim_agent_deferred(user->engine->agent, event, world->now))
+    if (sim_engine_deferred(user->engine, event) ||
+        sim_agent_deferred(user->engine->agent, event, world->now))
         return;
     user->step++;
     if (gone(user)) {
@@ -321,6 +325,7 @@ static void fetch_open_ask(struct sim_fetch *fetch)
         world->now + (request.target_open.deadline_ms > 0 ? request.target_open.deadline_ms * KVR_MS
                                                           : SIM_DEADLINE_NS);
     fetch->user.open = true;
+    sim_silence_watch(fetch->user.engine);
     fetch->layers_missing = fetch->user.engine->layers_missing;
     sim_ask(fetch->user.engine, &request);
     if (!gone(&fetch->user))
@@ -351,7 +356,7 @@ static void fetch_skip_ask(struct sim_fetch *fetch)
 
         request.skip.group = group;
         request.skip.skip_tokens = state && fetch->skip_late < fetch->tokens ? 0 : fetch->skip_late;
-        if (gone(user) || fetch->failing_seen ||
+        if (gone(user) || fetch->failing_seen || fetch->failing_held ||
             !sim_engine_has_group(user->engine, group, fetch->layers_missing))
             continue;
         if (fetch_groups_behind(fetch, group) == 0)
@@ -387,7 +392,8 @@ static void fetch_run(struct sim_world *world, const struct sim_event *event)
     struct sim_user *user = &fetch->user;
     uint32_t step = user->step;
 
-    if (sim_agent_deferred(user->engine->agent, event, world->now))
+    if (sim_engine_deferred(user->engine, event) ||
+        sim_agent_deferred(user->engine->agent, event, world->now))
         return;
     user->step++;
     if (gone(user)) {

@@ -100,12 +100,13 @@ void sim_stranger(struct sim_world *world)
         visit_note(world, agent, rail);
 }
 
-/* It was renewed a short time ago. */
+/* It was renewed a short time ago, and what has come since is seen to with a tick. */
 static bool awaits_renewal(const struct sim_agent *agent, uint32_t rail)
 {
     const struct inbound_strangers *strangers = &agent->inbound->rails[rail].strangers;
 
-    return strangers->epoch != 0 && agent->world->now - strangers->renewed_at < strangers->wait;
+    return strangers->epoch != 0 &&
+           agent->world->now - strangers->renewed_at < strangers->wait + SIM_TICK_NS * 3 / 2;
 }
 
 void sim_strangers_check(struct sim_world *world)

@@ -21,7 +21,7 @@ static void cancel_source_run(struct sim_world *world, const struct sim_event *e
 {
     struct sim_publish *publish = event->object;
 
-    if (!sim_user_lives(&publish->user) ||
+    if (!sim_user_lives(&publish->user) || sim_engine_deferred(publish->user.engine, event) ||
         sim_agent_deferred(publish->user.engine->agent, event, world->now))
         return;
     sim_injected(world, SIM_CANCEL_SOURCE);
@@ -33,7 +33,7 @@ static void cancel_target_run(struct sim_world *world, const struct sim_event *e
 {
     struct sim_fetch *fetch = event->object;
 
-    if (!sim_user_lives(&fetch->user) ||
+    if (!sim_user_lives(&fetch->user) || sim_engine_deferred(fetch->user.engine, event) ||
         sim_agent_deferred(fetch->user.engine->agent, event, world->now))
         return;
     sim_injected(world, SIM_CANCEL_TARGET);
@@ -88,7 +88,7 @@ static void region_change(struct sim_world *world)
 {
     struct sim_engine *engine = &world->engines[kvr_rng_below(&world->rng, world->engine_count)];
 
-    if (!engine->attached || sim_agent_stopped(engine->agent))
+    if (!engine->attached || sim_agent_stopped(engine->agent) || sim_engine_stopped(engine))
         return;
     sim_injected(world, SIM_REGION_CHANGE);
     sim_disturb_all(world);
@@ -354,6 +354,8 @@ static const struct strike {
     {SIM_SCHEDULER_AWAY, scheduler_away, sim_mid_transfer},
     {SIM_STRANGER, sim_stranger, sim_mid_transfer},
     {SIM_WORDS, words_write, sim_mid_transfer},
+    {SIM_AGENT_FROZEN, sim_agent_freeze, sim_mid_transfer},
+    {SIM_ENGINE_STOPPED, sim_engine_stop_awhile, sim_mid_transfer},
 };
 
 /* a: which, b: how often it may wait for a transfer to be under way. Nothing strikes any more once
@@ -380,7 +382,8 @@ void sim_fault_moved(struct sim_world *world)
                 sim_at(world, world->now + sim_soon(world), cancel_target_run,
                        &world->requests[r].fetches[i], 0, 0);
     for (uint32_t i = 0; i < sizeof(strikes) / sizeof(strikes[0]); i++)
-        if ((world->allowed >> strikes[i].fault & 1) != 0 && kvr_rng_percent(&world->rng, 10))
+        if ((world->allowed >> strikes[i].fault & 1) != 0 && strikes[i].fault < SIM_AGENT_FROZEN &&
+            kvr_rng_percent(&world->rng, 10))
             sim_at(world, world->now + sim_soon(world), strike_run, NULL, i, 0);
 }
 

@@ -94,12 +94,22 @@ static bool any_refused(const struct sim_request *request)
     return false;
 }
 
+/* Over slow ways a request may miss its deadline, and takes its publishes with it. */
+static bool may_be_late(const struct sim_world *world, const struct sim_request *request)
+{
+    for (uint32_t i = 0; world->injected[SIM_WAY_SLOW] > 0 && i < request->fetch_count; i++)
+        if (request->fetches[i].user.outcome == KVR_EXPIRED)
+            return true;
+    return false;
+}
+
 static void check_request(struct sim_world *world, const struct sim_request *request, bool healthy)
 {
     int number = (int)request->number;
     bool crowded = false;
 
-    healthy = healthy && !words_written(request) && !any_refused(request);
+    healthy =
+        healthy && !words_written(request) && !any_refused(request) && !may_be_late(world, request);
     for (uint32_t i = 0; i < request->fetch_count; i++) {
         const struct sim_user *user = &request->fetches[i].user;
         bool twice = request->fetches[i].twice;

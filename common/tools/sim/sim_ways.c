@@ -6,9 +6,10 @@
 #include "rail_group/rail_pairs.h"
 #include "tools/sim/sim_world.h"
 
-#define SHARE_PERCENT 30 /* of the worlds where cards write */
+#define SHARE_PERCENT 40 /* of the worlds where cards write */
 #define CUT_PERCENT   40 /* of these, where pairs are warmed up */
 #define STRIKE_WAITS  10
+#define SLOW_MOST     100 /* times slower: a warm-up still comes through in a heartbeat bound */
 /* Rails of a target. Each trial of a hanging pair takes half a heartbeat bound, and a transfer
  * waits for 1.25 bounds. */
 #define TRIED_IN_TIME 3
@@ -78,8 +79,10 @@ static void strike(struct sim_world *world, struct sim_way *way)
 
     way->from = world->now;
     way->until = until_choose(rng, way->fault, way->from);
-    way->way.times_slower =
-        way->fault == SIM_WAY_SLOW ? (uint32_t)kvr_rng_between(rng, 20, 100) : 0;
+    way->way.times_slower = way->fault == SIM_WAY_SLOW ? (uint32_t)kvr_rng_between(rng, 20, 100) *
+                                                             (kvr_rng_percent(rng, 20) ? 10 : 1)
+                                                       : 0;
+    way->one_in = (uint32_t)kvr_rng_between(rng, 2, 50);
     sim_time_struck(world, way->until != KVR_NEVER ? way->until : world->now);
 }
 
@@ -105,6 +108,8 @@ void sim_ways_begin(struct sim_world *world)
         return;
     faults = faults_choose(world, &ways->rng);
     ways->any = faults != 0;
+    if (ways->any) /* both together would leave few transfers for the ways */
+        world->faults &= ~(SIM_FAULT_BIT(SIM_AGENT_FROZEN) | SIM_FAULT_BIT(SIM_ENGINE_STOPPED));
     if (sim_warms_up(world) && kvr_rng_percent(&ways->rng, CUT_PERCENT))
         for (uint32_t i = 0; i < SIM_SOURCES * SIM_TARGETS; i++)
             ways->cut[i / SIM_TARGETS][i % SIM_TARGETS] =
@@ -145,9 +150,10 @@ static uint32_t place_of(const struct sim_agent *agent, const struct kvr_rail *r
     return SIM_RAILS;
 }
 
-static bool is_away(const struct sim_way *way, kvr_ns now)
+static bool is_away(const struct sim_way *way, struct kvr_rng *rng, kvr_ns now)
 {
     return way->fault == SIM_WAY_LOST ||
+           (way->fault == SIM_WAY_LOSSY && kvr_rng_below(rng, way->one_in) == 0) ||
            (way->fault == SIM_WAY_FLAPS &&
             (now - way->from) % (way->away_ns + way->well_ns) < way->away_ns);
 }
@@ -166,9 +172,11 @@ struct kvr_sim_way *sim_ways_find(void *self, void *host, const struct kvr_rail 
     if (i == SIM_RAILS || k == SIM_RAILS)
         return NULL;
     way = &world->ways.ways[source->number][target->number - SIM_SOURCES][i][k];
+    if (way->fault == SIM_FAULT_COUNT)
+        way->carried_at = world->now;
     if (way->fault == SIM_FAULT_COUNT || way->from == 0 || world->now >= way->until)
         return NULL;
-    way->way.lost = is_away(way, world->now);
+    way->way.lost = is_away(way, &world->ways.rng, world->now);
     way->way.mute = way->fault == SIM_WAY_MUTE;
     if (!way->met)
         sim_fault_note(world, way->fault, way->until != KVR_NEVER ? way->until : world->now);
@@ -235,6 +243,16 @@ bool sim_ways_cut(const struct sim_fetch *fetch)
     return false;
 }
 
+/* Some rail of it has no room to try all pairs at once: writes that hang hold its window. */
+static bool is_narrow(const struct sim_agent *source)
+{
+    for (uint32_t i = 0; source->alive && i < source->rail_count; i++)
+        if (kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i)
+                .window_writes < SIM_RAILS)
+            return true;
+    return false;
+}
+
 /* Writes of one transfer may hang on one pair after the other: those that were lost late seem well
  * until then, and a narrow rail has no room to try all at once. */
 static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_agent *target)
@@ -244,11 +262,7 @@ static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_
     uint32_t pairs =
         source->rail_count > target->rail_count ? source->rail_count : target->rail_count;
 
-    for (uint32_t i = 0; source->alive && i < source->rail_count; i++)
-        if (kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i)
-                .window_writes < SIM_RAILS)
-            return pairs;
-    return way->late || !source->alive ? pairs : 1;
+    return way->late || !source->alive || is_narrow(source) ? pairs : 1;
 }
 
 /* Hanging writes of transfers before it may hold the rails' windows for a heartbeat bound. The
@@ -277,11 +291,11 @@ kvr_ns sim_ways_due(const struct sim_fetch *fetch)
     return due + give_up_ns(fetch);
 }
 
-/* Nothing else than ways hinders a rail or a session. */
-static bool is_calm(const struct sim_world *world)
+bool sim_ways_calm(const struct sim_world *world)
 {
     static const uint64_t rough = SIM_FAULT_BIT(SIM_AGENT_DEATH) |
-                                  SIM_FAULT_BIT(SIM_AGENT_STOPPED) | SIM_FAULT_BIT(SIM_NO_MEMORY) |
+                                  SIM_FAULT_BIT(SIM_AGENT_STOPPED) |
+                                  SIM_FAULT_BIT(SIM_AGENT_FROZEN) | SIM_FAULT_BIT(SIM_NO_MEMORY) |
                                   SIM_FAULT_BIT(SIM_RAIL_LOST) | SIM_FAULT_BIT(SIM_GROUP_LOST) |
                                   SIM_FAULT_BIT(SIM_RAIL_SILENCE) | SIM_FAULT_BIT(SIM_RAIL_SLOW) |
                                   SIM_FAULT_BIT(SIM_WRITE_FAILED) | SIM_FAULT_BIT(SIM_WRITE_LOST) |
@@ -304,11 +318,13 @@ static bool is_struck(const struct sim_agent *source, uint32_t rail, const struc
     const struct sim_way *way =
         &source->world->ways.ways[source->number][target->number - SIM_SOURCES][rail][target_rail];
 
-    return way->fault != SIM_FAULT_COUNT && way->fault != SIM_WAY_SLOW;
+    return way->fault != SIM_FAULT_COUNT &&
+           (way->fault != SIM_WAY_SLOW || way->way.times_slower > SLOW_MOST);
 }
 
 /* One of the pairs that the source begins with was never struck. Where pairs are warmed up, any way
- * within a plane will do: a rail tries the others of the target before its transfers give up. */
+ * within a plane will do: a rail that is not narrow tries the others of the target before its
+ * transfers give up. */
 static bool has_pair(const struct sim_agent *source, const struct sim_agent *target)
 {
     const char *ours[SIM_RAILS], *theirs[SIM_RAILS];
@@ -320,7 +336,7 @@ static bool has_pair(const struct sim_agent *source, const struct sim_agent *tar
         if (!pairs[i].far && !is_struck(source, pairs[i].ours, target, pairs[i].theirs))
             return true;
     for (uint32_t i = 0; sim_warms_up(source->world) && i < our_count * their_count; i++)
-        if (their_count <= TRIED_IN_TIME &&
+        if (their_count <= TRIED_IN_TIME && !is_narrow(source) &&
             kvr_rail_planes_near(ours[i / their_count], theirs[i % their_count]) &&
             !is_struck(source, i / their_count, target, i % their_count))
             return true;
@@ -332,8 +348,8 @@ void sim_ways_check(const struct sim_fetch *fetch)
     struct sim_world *world = fetch->request->world;
     const struct sim_agent *target = target_of(fetch);
 
-    if (!world->ways.any || fetch->user.outcome != KVR_NO_RAIL || !is_calm(world) || world->mixed ||
-        target->groups.count > 1)
+    if (!world->ways.any || fetch->user.outcome != KVR_NO_RAIL || !sim_ways_calm(world) ||
+        world->mixed || target->groups.count > 1)
         return;
     for (uint32_t i = 0; i < fetch->source_count; i++)
         if (source_of(fetch, i)->groups.count > 1 || !has_pair(source_of(fetch, i), target))

@@ -13,6 +13,7 @@
 #include "tools/sim/sim_limits.h"
 #include "trace/event.h"
 
+struct kvr_group_message;
 struct sim_agent;
 struct sim_fetch;
 struct sim_world;
@@ -23,6 +24,8 @@ struct sim_way {
     bool met;        /* a write went there since it struck */
     kvr_ns from, until;
     kvr_ns away_ns, well_ns; /* of one that flaps, by turns */
+    uint32_t one_in;         /* of one that loses writes */
+    kvr_ns carried_at;       /* of one without a fault: the last write */
     struct kvr_sim_way way;
 };
 
@@ -45,6 +48,11 @@ void sim_ways_heard(struct sim_agent *agent, const struct kvr_event *event);
 bool sim_ways_cut(const struct sim_fetch *fetch);
 /* When that fetch must be over at the latest, but for the grace of sim_time.c. */
 kvr_ns sim_ways_due(const struct sim_fetch *fetch);
+/* Nothing else than ways hinders a rail or a session. */
+bool sim_ways_calm(const struct sim_world *world);
+/* sim_grey.c. A source's rail group says so: what hangs beside a rail that carries is given up in
+ * time. */
+void sim_grey_heard(struct sim_agent *agent, const struct kvr_group_message *message);
 /* At the end of a fetch: no_rail is right only where a pair may have failed. */
 void sim_ways_check(const struct sim_fetch *fetch);
 

@@ -301,6 +301,7 @@ static void world_end(struct sim_world *world)
             free(engine->tasks_first);
             engine->tasks_first = next;
         }
+        sim_silence_end(engine);
         for (uint32_t r = 0; r < engine->region_count; r++)
             if (engine->lenders[r] == r)
                 free(engine->memory[r]);

@@ -22,6 +22,7 @@
  *   sim_proof.c    secrets and tenants of requests, and WANTs that do not prove them
  *   sim_keys.c     keys of one transfer alone: open when GRANT names them, closed when it ends
  *   sim_planes.c   rails in networks that do not reach each other: do writes stay in theirs?
+ *   sim_grey.c     pairs that hang beside a pair that carries
  *   sim_ways.c     ways from one card to one card: lost, flapping, slow, or without answers
  *   sim_share.c    whether tenants share the rails by their weights
  *   sim_order.c    what an operator asks of requests that wait for their targets
@@ -32,6 +33,7 @@
  *   sim_fault.c    what can go wrong, and what has
  *   sim_strike.c   what strikes, and when
  *   sim_stranger.c  a program that reaches the rails' ports and is no peer
+ *   sim_silence.c  agents and engines that stand still, and what an engine's library makes of that
  *   sim_death.c    engines and agents that die, drain or stop, and come back
  *   sim_history.c  the history, for a reader of a failure
  *   sim_host.c     a host with many cards, in virtual time: the speed that its rails allow
@@ -54,6 +56,7 @@
 #include "tools/sim/sim_planes.h"
 #include "tools/sim/sim_reporter.h"
 #include "tools/sim/sim_share.h"
+#include "tools/sim/sim_silence.h"
 #include "tools/sim/sim_ways.h"
 
 struct sim_world;
@@ -91,7 +94,8 @@ struct sim_agent {
     bool stages; /* they do, but short pieces may be copied */
     uint64_t stage_bytes;
     uint32_t life; /* grows with every start: events of an older life are void */
-    kvr_ns stopped_until, stopped_at;
+    kvr_ns stopped_until, stopped_at, stopped_before; /* before: the end of the stop before */
+    kvr_ns alive_at;                                  /* as its engines see it */
     kvr_ns heard_at[SIM_AGENTS]; /* when the latest was sent that came from each */
     struct sim_peer peers[SIM_PEERS];
     struct sim_reporter *reporter;
@@ -154,6 +158,7 @@ struct sim_engine {
     struct kvr_shared_page *page;
     uint64_t promised[SIM_STREAMS]; /* what a word will be after all that was queued on it */
     struct sim_task *tasks_first, *tasks_last;
+    struct sim_library library;
 };
 
 /* One layer of one segment, to be computed in its turn. */
@@ -182,6 +187,7 @@ struct sim_user { /* what a publish and a fetch have in common */
     bool open,
         ended;     /* the agent knows it; its terminal notice came, or its agent or engine died */
     bool accepted; /* the agent said that it has found its other side */
+    bool end_held; /* its engine is stopped, and will read the terminal notice */
     bool orphan;   /* ended without a notice, because its agent or engine died */
     kvr_status outcome;
     uint64_t bytes; /* in its terminal notice */
@@ -221,6 +227,8 @@ struct sim_fetch {
     bool unproven; /* one of its WANTs did not prove the secret, or was foreign */
     bool corrupt;  /* a landed byte is not the source's: only DONE would be wrong */
     bool tail_seen, failing_seen;
+    bool failing_held; /* its engine is stopped, and will see that it fails */
+    struct client_told told;
     uint32_t granted; /* of its transfers */
     kvr_ns granted_at;
     bool watched; /* landed word `word` counts its layers, from landed_base on */
@@ -420,6 +428,8 @@ void sim_engine_die(struct sim_engine *engine);
 void sim_engine_notice(void *self, uint32_t index, const struct kvr_notice *notice); /* a port */
 void sim_engine_note(const struct sim_engine *engine, const char *what, int request, uint64_t a,
                      uint64_t b, const char *detail);
+/* The engine gets this event about one of its users. */
+void sim_engine_told(struct sim_user *user, const struct kvr_notice *notice);
 void sim_engine_agent_lost(struct sim_engine *engine);
 /* It has layers of this KV group, besides those that are missing. */
 bool sim_engine_has_group(const struct sim_engine *engine, uint32_t group, uint32_t layers_missing);

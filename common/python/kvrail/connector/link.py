@@ -6,7 +6,8 @@
 
 `connect` opens a connection and registers the regions with it. It may take seconds, or return None:
 then that is under way elsewhere, and it is called again at the next step. Where it cannot it raises
-an exception with a `status`. `report(up, now)` is the book's `agent`.
+an exception with a `status`. `report(up, now)` is the book's `agent`. `warn` takes a sentence when the
+agent stands still, and when it runs again: nothing new is asked of it in between.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ class Link:
         connect: Callable[[], Any],
         make_port: Callable[[Any, Callable[[], None]], Port],
         report: Callable[[bool, float], None],
+        warn: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._connect, self._make_port, self._report = connect, make_port, report
+        self._warn = warn
         self._port: Port | None = None
         self._next_try, self._pause = float("-inf"), RETRY_FIRST
         self._now = 0.0
@@ -86,8 +89,19 @@ class Link:
         if connection is None:
             return
         self._port = self._make_port(connection, self._lost)
+        self._port.runs = self._runs
         self._pause, self.last_error, self.up = RETRY_FIRST, "", True
         self._report(True, now)
+
+    def _runs(self, runs: bool, detail: str) -> None:
+        if self._port is None or self._port.losing or runs == self.up:
+            return
+        self.up = runs
+        if runs:
+            self._warn("the kvrail agent of this rank runs again")
+        else:
+            self._warn(f"{detail}; if it does not come back, restart it: then the blocks come back")
+        self._report(runs, self._now)
 
     def _lost(self) -> None:
         self.up = False

@@ -7,6 +7,9 @@ and all that follow it, to the next `flush`: calls of one connection stay in ord
 `feed` takes (request, event). `lost` is called once, when no new work may come: before the terminal
 events of a lost agent. `pages` turns an engine's block ids of a KV group into page ids.
 
+`runs`, a member, is called when the agent's process stands still (False, with kvrail's sentence), and
+when it runs again (True). What is lent then stays lent: only terminal events hand pages back.
+
 A port lives as long as its connection. When the agent is lost, kvrail gives the terminal events
 first; then `poll` raises, the port is `dead`, and what it never could open is reported as lost.
 """
@@ -63,6 +66,7 @@ class Connection(Protocol):
 
 
 CONNECTION_ENDS = frozenset({"AGENT_LOST", "REFUSED"})  # events; terminal events follow
+AGENT_RUNS = {"AGENT_SILENT": False, "AGENT_BACK": True}  # events of the agent's process
 CANCEL_REASONS = {"cancelled": -20, "expired": -21}  # KVRAIL_CANCELLED, KVRAIL_EXPIRED
 AGENT_LOST = "agent_lost"
 
@@ -86,6 +90,7 @@ class _Port:
     ) -> None:
         self.connection = connection
         self.losing = self.dead = False
+        self.runs: Callable[[bool, str], None] = lambda runs, detail: None
         self.dead_reason = ""
         self._feed, self._lost, self._pages, self._said = feed, lost, pages, said
         self._handles: dict[Ticket, int] = {}
@@ -195,6 +200,8 @@ class _Port:
     def _take(self, event: Any) -> None:
         if event.kind.name in CONNECTION_ENDS:
             self._losing()
+        if (runs := AGENT_RUNS.get(event.kind.name)) is not None:
+            self.runs(runs, event.detail)
         owner = self._owners.get(event.handle)
         if owner is None:
             return

@@ -64,9 +64,9 @@ class Worker:
         self._rank = Rank(limits, limits)
         self._source = self._target = None
         if connect_source is not None:
-            self._source = Link(connect_source, self._source_port, self._rank.source_agent)
+            self._source = Link(connect_source, self._source_port, self._rank.source_agent, warn)
         if connect_target is not None:
-            self._target = Link(connect_target, self._target_port, self._rank.target_agent)
+            self._target = Link(connect_target, self._target_port, self._rank.target_agent, warn)
         self._after_step: list[prefill.Publish] = []
         self._links = [link for link in (self._source, self._target) if link is not None]
         self._now = 0.0

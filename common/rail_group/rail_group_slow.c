@@ -1,0 +1,173 @@
+/* Links that deliver far less than their siblings: a card that negotiated a low speed, a damaged
+ * cable, a path that loses most packets, or everything.
+ *
+ * A sibling is another link to the same group of the same peer, over another rail of ours. What is
+ * queued on a slow link is late for its transfers although a sibling could carry it. So the writes
+ * on their way are looked at several times in a silence bound. The link breaks if a sibling carries
+ * bytes now, and the rest of the queue would take SLOWER times as long as on the sibling. Then what
+ * was posted on it goes over the siblings.
+ *
+ * A link that was found slow rests, longer each time. Then warm-ups are timed: the first one
+ * connects, the next one must be about as fast as a sibling. Where no sibling works, a slow link is
+ * better than none. */
+#include "base/mutant.h"
+#include "rail_group/rail_group_state.h"
+
+#define LOOKS       4  /* in the time that the first verdict takes */
+#define SILENCES    8  /* that time is this part of the silence bound */
+#define LATE        4  /* times what the pace promised: then nothing will come through */
+#define SLOWER      20 /* than a sibling */
+#define RESTS_MAX   32 /* silence bounds: the longest rest */
+#define STEADY      8  /* rests without a finding: the next one is short again */
+#define TRIAL_PARTS 8  /* a warm-up that takes less than this part of the first verdict is good */
+
+static kvr_ns verdict_ns(const struct kvr_group *group)
+{
+    return group->timers.silence_ns / SILENCES;
+}
+
+kvr_ns group_look_ns(const struct kvr_group *group)
+{
+    return verdict_ns(group) / LOOKS;
+}
+
+void group_look_begin(struct kvr_group *group, struct group_link *link)
+{
+    kvr_ns rail = pace_of(&link->rail->pace, link->rail->bytes);
+    kvr_ns pair = pace_of(&link->pace, link->bytes);
+
+    link->look.mark = link->look.posted;
+    link->look.carried = link->carried;
+    link->look.since = group->now;
+    link->look.promised = rail > pair ? rail : pair;
+}
+
+static bool is_sibling(const struct group_link *link, const struct group_link *other)
+{
+    return other->there == link->there && other->pair.rail != link->pair.rail &&
+           other->rail->same_host == link->rail->same_host && other->state == LINK_USABLE &&
+           other->proven && !other->doubted && !other->unknown;
+}
+
+bool group_link_has_sibling(const struct kvr_group *group, const struct group_link *link)
+{
+    const struct group_peer *peer = &group->peers[link->peer];
+
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        if (is_sibling(link, peer->links[i]))
+            return true;
+    return false;
+}
+
+/* The fastest sibling over which something has come through in this look. NULL: none. Those that
+ * rest are asked to prove that they would. */
+static struct group_link *sibling_that_carries(struct kvr_group *group,
+                                               const struct group_link *link)
+{
+    struct group_peer *peer = &group->peers[link->peer];
+    struct group_link *found = NULL;
+
+    for (uint32_t i = 0; i < peer->link_count; i++) {
+        struct group_link *other = peer->links[i];
+
+        if (!is_sibling(link, other))
+            continue;
+        if (other->look.through_at > link->look.since) {
+            if (found == NULL ||
+                pace_of(&other->pace, PACE_UNIT) < pace_of(&found->pace, PACE_UNIT))
+                found = other;
+        } else if (other->writes == 0 && other->warmth == LINK_WARM &&
+                   other->rail->writes < other->rail->writes_max) {
+            group_link_probe(group, other);
+        }
+    }
+    return found;
+}
+
+/* Whether the queue would take so much longer than on the sibling. */
+static bool is_slow(const struct kvr_group *group, const struct group_link *link,
+                    const struct group_link *sibling)
+{
+    uint64_t delivered = link->carried - link->look.carried;
+    kvr_ns looked = group->now - link->look.since, rest;
+    kvr_ns bound = SLOWER * pace_of(&sibling->pace, link->bytes);
+
+    if (delivered == 0)
+        return looked >= kvr_min_u64(LATE * link->look.promised, bound);
+    if (__builtin_mul_overflow(link->bytes, looked, &rest))
+        return true;
+    rest /= delivered;
+    return rest >= verdict_ns(group) && rest >= bound;
+}
+
+static void found_slow(struct kvr_group *group, struct group_link *link)
+{
+    struct group_slow *slow = &link->slow;
+    uint64_t delivered = link->carried - link->look.carried;
+    kvr_ns looked = group->now - link->look.since, rest = group->timers.silence_ns;
+
+    if (slow->rest_ns > 0 && group->now - slow->since < STEADY * slow->rest_ns)
+        rest = kvr_min_u64(2 * slow->rest_ns, RESTS_MAX * group->timers.silence_ns);
+    *slow = (struct group_slow){
+        .is = true, .since = group->now, .trial_at = group->now + rest, .rest_ns = rest};
+    pace_begin(&link->pace, link->look.since);
+    link->pace.unit_ns = 0;
+    pace_settled(&link->pace, delivered > 0 ? delivered : 1, link->look.since + looked);
+    group_link_break(group, link, KVR_TOO_SLOW);
+}
+
+kvr_ns group_link_look(struct kvr_group *group, struct group_link *link)
+{
+    struct group_look *look = &link->look;
+    kvr_ns next = group->now + group_look_ns(group);
+    const struct group_link *sibling;
+
+    if (link->writes == 0 || group_look_ns(group) == 0 || KVR_MUTANT(slow_rail_kept))
+        return KVR_NEVER;
+    if (look->since == 0 || link->look.posted - link->writes >= look->mark)
+        group_look_begin(group, link);
+    if (group->now - look->since < verdict_ns(group) || !link->proven || link->warmth == LINK_COLD)
+        return next;
+    sibling = sibling_that_carries(group, link);
+    if (sibling == NULL)
+        return next; /* it may be all of them: silence is judged */
+    if (is_slow(group, link, sibling))
+        found_slow(group, link);
+    else if (link->carried > look->carried)
+        group_look_begin(group, link);
+    return next;
+}
+
+/* The time to connect says nothing. */
+bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took)
+{
+    const struct group_peer *peer = &group->peers[link->peer];
+    kvr_ns good = verdict_ns(group) / TRIAL_PARTS;
+    bool alone = true;
+
+    group->timers.warm_at = group->now; /* for the next one */
+    if (link->connection == LINK_CONNECTING && group_link_has_sibling(group, link)) {
+        link->slow.trial_at = group->now;
+        link->wanted = true;
+        return false;
+    }
+    for (uint32_t i = 0; i < peer->link_count; i++) {
+        kvr_ns theirs = SLOWER * pace_of(&peer->links[i]->pace, link->scratch.bytes);
+
+        if (!is_sibling(link, peer->links[i]))
+            continue;
+        alone = false;
+        good = theirs > good ? theirs : good;
+    }
+    if (took > good && !alone) {
+        link->slow.rest_ns =
+            kvr_min_u64(2 * link->slow.rest_ns, RESTS_MAX * group->timers.silence_ns);
+        link->slow.trial_at = group->now + link->slow.rest_ns;
+        link->slow.since = group->now;
+        return false;
+    }
+    link->slow.is = false;
+    link->pace.unit_ns = took * PACE_UNIT / link->scratch.bytes;
+    link->rail->pace.unit_ns = kvr_min_u64(link->rail->pace.unit_ns, link->pace.unit_ns);
+    return true;
+}
