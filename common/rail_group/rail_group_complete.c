@@ -38,7 +38,7 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     link->again.count = 0;
     if (link->warmth == LINK_COLD && !settled->failed && !settled->slow)
         group_link_warmed(group, link);
-    if (!settled->failed && kvr_pair_in_trouble(link->shown))
+    if (!settled->failed && kvr_pair_in_trouble(link->history.state))
         group_link_note(group, link);
     rail->writes -= settled->writes;
     rail->bytes -= settled->bytes;

@@ -70,6 +70,14 @@ struct group_slow {
     kvr_ns rest_ns;  /* from `since` until then */
 };
 
+/* What is reported of a pair, since PEER_ADD. */
+struct group_history {
+    kvr_pair_state state; /* the last one that was looked at, */
+    kvr_ns since;         /* and since when; 0: none was */
+    uint32_t breaks;      /* how often it came into doubt, or broke without */
+    uint32_t renewals;    /* endpoints of either end that were replaced */
+};
+
 struct group_link {
     uint64_t id;             /* of its slot in the pool */
     struct group_rail *rail; /* ours, of the pair */
@@ -87,11 +95,8 @@ struct group_link {
                       can be warmed up, that is the warm-up */
     bool wanted;   /* a user's write waits for that */
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
-    kvr_status why;       /* it failed last */
-    uint32_t breaks;      /* how often it came into doubt, since PEER_ADD */
-    uint32_t renewals;    /* endpoints of either end that were replaced, since then */
-    kvr_pair_state shown; /* the last state that was looked at, for reports, */
-    kvr_ns shown_since;   /* and since when it is in that state */
+    kvr_status why; /* it failed last */
+    struct group_history history;
     enum link_warmth warmth;
     enum link_connection connection;
     uint64_t handle;

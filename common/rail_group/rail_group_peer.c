@@ -44,7 +44,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     if (link->state != LINK_USABLE)
         return;
     group_link_on(&link->state, LINK_FAILED);
-    link->breaks += !link->doubted;
+    link->history.breaks += !link->doubted;
     link->doubted = true;
     link->wanted = false;
     link->why = status;
@@ -138,10 +138,7 @@ void group_link_make(struct kvr_group *group, struct group_link **place,
     link->tries = like->tries;
     link->there = like->there;
     link->carried = like->carried;
-    link->breaks = like->breaks;
-    link->renewals = like->renewals;
-    link->shown = like->shown;
-    link->shown_since = like->shown_since;
+    link->history = like->history;
     link->slow = like->slow;
     link->pace.unit_ns = like->pace.unit_ns;
     link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
@@ -205,7 +202,7 @@ static void link_doubt(struct kvr_group *group, struct group_link *link, kvr_sta
 {
     if (!link->doubted) {
         link->why = why;
-        link->breaks++;
+        link->history.breaks++;
     }
     link->doubted = true;
     group_spare_due(group, link, false);
@@ -220,7 +217,7 @@ static void link_doubt_as(struct kvr_group *group, struct group_link *link,
     if (link->state == LINK_USABLE)
         link_doubt(group, link, before->doubted ? before->why : KVR_EPOCH_ENDED);
     link->doubted = true;
-    link->breaks = before->breaks + !before->doubted;
+    link->history.breaks = before->history.breaks + !before->doubted;
 }
 
 void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *message)
@@ -252,7 +249,7 @@ void group_peer_rail(struct kvr_group *group, const struct kvr_group_message *me
             continue;
         group_link_retire(group, peer->links[k]);
         group_link_make(group, &peer->links[k], &before, present);
-        peer->links[k]->renewals++;
+        peer->links[k]->history.renewals++;
         link_doubt_as(group, peer->links[k], &before);
     }
     group_peer_warmed(group, index);
@@ -332,7 +329,7 @@ void group_links_reinsert(struct kvr_group *group, uint32_t rail)
             continue;
         if (link->state == LINK_BROKEN)
             group_spare_turn(group, link);
-        link->renewals++;
+        link->history.renewals++;
         link_insert(group, link);
     }
 }

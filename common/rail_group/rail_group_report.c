@@ -25,17 +25,17 @@ void group_link_note(const struct kvr_group *group, struct group_link *link)
 {
     kvr_pair_state state = pair_state(group, link);
 
-    if (state == link->shown && link->shown_since != 0)
+    if (state == link->history.state && link->history.since != 0)
         return;
-    link->shown = state;
-    link->shown_since = group->now;
+    link->history.state = state;
+    link->history.since = group->now;
 }
 
 static kvr_status why_of(const struct group_link *link)
 {
-    if (link->shown == KVR_PAIR_SLOW)
+    if (link->history.state == KVR_PAIR_SLOW)
         return KVR_TOO_SLOW;
-    return kvr_pair_in_trouble(link->shown) ? link->why : KVR_OK;
+    return kvr_pair_in_trouble(link->history.state) ? link->why : KVR_OK;
 }
 
 static void pair_tell(struct kvr_group *group, struct group_link *link)
@@ -44,18 +44,18 @@ static void pair_tell(struct kvr_group *group, struct group_link *link)
     struct kvr_group_message message = {.head.kind = KVR_GROUP_PAIR};
 
     group_link_note(group, link);
-    rests = link->shown == KVR_PAIR_SLOW && link->slow.trial_at > group->now;
+    rests = link->history.state == KVR_PAIR_SLOW && link->slow.trial_at > group->now;
     message.pair = (struct kvr_group_pair){
         .peer = link->peer,
         .rail = (uint16_t)link->pair.rail,
         .target_rail = (uint16_t)link->pair.target_rail,
-        .state = link->shown,
+        .state = link->history.state,
         .why = why_of(link),
         .bytes = link->carried,
-        .since = link->shown_since,
+        .since = link->history.since,
         .rests_until = rests ? link->slow.trial_at : 0,
-        .breaks = link->breaks,
-        .renewals = link->renewals,
+        .breaks = link->history.breaks,
+        .renewals = link->history.renewals,
     };
     kvr_group_tell(group, &message);
 }

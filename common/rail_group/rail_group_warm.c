@@ -91,7 +91,7 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
     if (!warm_up)
         return;
     link->why = KVR_COPY_FAILED;
-    link->breaks += !link->doubted;
+    link->history.breaks += !link->doubted;
     link->doubted = link->uncopied = true; /* else the warm-up would be repeated at once */
     group_rewarm_later(group, link);
     group_peer_warmed(group, link->peer);
