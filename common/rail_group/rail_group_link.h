@@ -74,6 +74,7 @@ struct group_slow {
 struct group_history {
     kvr_pair_state state; /* the last one that was looked at, */
     kvr_ns since;         /* and since when; 0: none was */
+    kvr_status why;       /* it failed last */
     uint32_t breaks;      /* how often it came into doubt, or broke without */
     uint32_t renewals;    /* endpoints of either end that were replaced */
 };
@@ -95,7 +96,6 @@ struct group_link {
                       can be warmed up, that is the warm-up */
     bool wanted;   /* a user's write waits for that */
     bool uncopied; /* its warm-up has arrived, and the target's device did not copy it */
-    kvr_status why; /* it failed last */
     struct group_history history;
     enum link_warmth warmth;
     enum link_connection connection;

@@ -47,7 +47,7 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     link->history.breaks += !link->doubted;
     link->doubted = true;
     link->wanted = false;
-    link->why = status;
+    link->history.why = status;
     group_link_note(group, link);
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
@@ -80,7 +80,7 @@ static void link_insert(struct kvr_group *group, struct group_link *link)
     link->unknown = group_link_is_unknown(group, link, address);
     if (address->bytes == 0) { /* the peer announces its next endpoint: nothing to repair here */
         group_link_on(&link->state, LINK_NO_ADDRESS);
-        link->why = KVR_NO_RAIL;
+        link->history.why = KVR_NO_RAIL;
         (void)kvr_error_set(&group->unreachable, KVR_NO_RAIL, "rail_group",
                             "the peer has no endpoint on its rail %u just now", address->rail);
         return;
@@ -201,7 +201,7 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
 static void link_doubt(struct kvr_group *group, struct group_link *link, kvr_status why)
 {
     if (!link->doubted) {
-        link->why = why;
+        link->history.why = why;
         link->history.breaks++;
     }
     link->doubted = true;
@@ -215,7 +215,7 @@ static void link_doubt_as(struct kvr_group *group, struct group_link *link,
     if (!before->doubted && !group_link_in_vain(before))
         return;
     if (link->state == LINK_USABLE)
-        link_doubt(group, link, before->doubted ? before->why : KVR_EPOCH_ENDED);
+        link_doubt(group, link, before->doubted ? before->history.why : KVR_EPOCH_ENDED);
     link->doubted = true;
     link->history.breaks = before->history.breaks + !before->doubted;
 }

@@ -8,7 +8,7 @@ static kvr_pair_state pair_state(const struct kvr_group *group, const struct gro
 {
     if (link->spare && group_spare_rests(&group->peers[link->peer], link))
         return KVR_PAIR_SPARE;
-    if (link->slow.is && (link->state == LINK_USABLE || link->why == KVR_TOO_SLOW))
+    if (link->slow.is && (link->state == LINK_USABLE || link->history.why == KVR_TOO_SLOW))
         return KVR_PAIR_SLOW;
     if (link->state != LINK_USABLE)
         return KVR_PAIR_UNREACHABLE;
@@ -35,7 +35,7 @@ static kvr_status why_of(const struct group_link *link)
 {
     if (link->history.state == KVR_PAIR_SLOW)
         return KVR_TOO_SLOW;
-    return kvr_pair_in_trouble(link->history.state) ? link->why : KVR_OK;
+    return kvr_pair_in_trouble(link->history.state) ? link->history.why : KVR_OK;
 }
 
 static void pair_tell(struct kvr_group *group, struct group_link *link)

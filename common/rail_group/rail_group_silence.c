@@ -71,7 +71,7 @@ static void link_suspect(struct kvr_group *group, struct group_link *link)
 {
     link->history.breaks++;
     link->doubted = true;
-    link->why = KVR_TIMED_OUT;
+    link->history.why = KVR_TIMED_OUT;
     group_link_note(group, link);
     group_spare_due(group, link, false);
     group->timers.warm_at = group->now;

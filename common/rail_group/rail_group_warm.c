@@ -90,7 +90,7 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
     group->timers.warm_at = group->now;
     if (!warm_up)
         return;
-    link->why = KVR_COPY_FAILED;
+    link->history.why = KVR_COPY_FAILED;
     link->history.breaks += !link->doubted;
     link->doubted = link->uncopied = true; /* else the warm-up would be repeated at once */
     group_rewarm_later(group, link);
