@@ -134,7 +134,7 @@ void why_network_act(const json_t *transfer, FILE *stream)
     const char *target = text_of(json_object_get(transfer, "target"), "agent");
 
     fprintf(stream,
-            "look at what lies between those cards: cables, switch ports, the speed that was "
+            "check all that lies between those cards: cables, switch ports, the speed that was "
             "negotiated, MTU; `kvrail topo --peer %s` shows which rails reach which, and `kvrail "
             "doctor --peer %s` on the source's host whether both hosts fit%s",
             target, target,

@@ -61,7 +61,7 @@ static void pairs_of_one_rail_and_target_are_one(void **state)
         PAIR("p0", "d0", "1", "null", "doubted", SINCE("60", "4")) ","        //
         PAIR("p0", "d1", "1", "null", "doubted", SINCE("1", "1")) ","         //
         PAIR("p0", "d2", "1", "null", "doubted", SINCE("1", "1")) ","         //
-        PAIR("p0", "d3", "0", "null", "doubted", SINCE("1", "1")) ","         //
+        PAIR("p0", "d0", "0", "null", "doubted", SINCE("1", "1")) ","         //
         PAIR("p0", "d4", "0", "null", "doubted", SINCE("1", "1")) "]";
 
     (void)state;
@@ -70,7 +70,7 @@ static void pairs_of_one_rail_and_target_are_one(void **state)
                                  "rail 1 to d0: unreachable for 60 s (4 times); "
                                  "rail 1 to d1: doubted for 1 s (1 time); "
                                  "rail 1 to d2: doubted for 1 s (1 time); "
-                                 "rail 0 to d3: doubted for 1 s (1 time); and 1 more\n");
+                                 "rail 0 to d0: doubted for 1 s (1 time); and 1 more\n");
 }
 
 static const char *status_of(const char *troubles_text)

@@ -79,7 +79,7 @@ static void a_live_transfer_is_held_up_by_the_network(void **state)
     (void)state;
     expect(why(transfer, TROUBLE), "It is not done after 30.00 s (last_ready): the network between "
                                    "p0 and d0 holds it up: 1 of 2 pairs of rails is in trouble.\n"
-                                   "What to do: look at what lies between those cards: cables, "
+                                   "What to do: check all that lies between those cards: cables, "
                                    "switch ports");
     expect(printed, "`kvrail topo --peer d0`");
     expect(printed, "`kvrail doctor --peer d0`");
@@ -118,7 +118,7 @@ static void an_expired_transfer_is_not_told_to_wait_longer(void **state)
     expect(why(transfer, TROUBLE),
            "It is expired (expired) because of that.\n"
            "At its end: the network between p0 and d0 is the cause: 1 of 2 pairs of rails is in "
-           "trouble, and 34 writes were posted again.\nWhat to do: look at ");
+           "trouble, and 34 writes were posted again.\nWhat to do: check ");
     expect(printed, "a longer deadline does not help");
     assert_null(strstr(printed, "--deadline"));
     expect(why(transfer, GOOD), "is the cause: 34 writes were posted again.\n");
