@@ -2,7 +2,7 @@
 #include "decode-agent/transfer.h"
 #include "tools/sim/sim_world.h"
 
-#define NEWEST_PERCENT 18
+#define NEWEST_PERCENT 30
 
 static const struct {
     const char *name;
