@@ -64,7 +64,7 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
 
     if (warm_up)
         link->warming = 0;
-    if (warm_up && link->slow.is && status == KVR_OK)
+    if (warm_up && link->slow.is && status == KVR_OK && link->state != LINK_RETIRED)
         settled.slow = !group_slow_tried(group, link, settled.waited_ns);
     if (status == KVR_COPY_FAILED)
         group_link_uncopied(group, link, warm_up);

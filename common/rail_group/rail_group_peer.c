@@ -313,7 +313,7 @@ void group_links_forget_endpoint(struct kvr_group *group, uint32_t rail)
 
         if (link == NULL || link->pair.rail != rail)
             continue;
-        if (group_link_in_vain(link))
+        if (link->state != LINK_RETIRED && group_link_in_vain(link))
             link_doubt(group, link, KVR_EPOCH_ENDED);
         link->inserted = false;
         group_link_disconnected(link);

@@ -23,8 +23,11 @@ static kvr_pair_state pair_state(const struct kvr_group *group, const struct gro
 
 void group_link_note(const struct kvr_group *group, struct group_link *link)
 {
-    kvr_pair_state state = pair_state(group, link);
+    kvr_pair_state state;
 
+    if (link->state == LINK_RETIRED)
+        return; /* its peer's links may be gone */
+    state = pair_state(group, link);
     if (state == link->history.state && link->history.since != 0)
         return;
     link->history.state = state;
