@@ -1,5 +1,5 @@
 #!/bin/sh
-# Goal: an operator is told of a rail that is slow, and of rails that are cut: since when, how often and
+# Goal: an operator reads of a rail that is slow, and of rails that are cut: since when, how often and
 # what to look at. Method: agents in two network namespaces; one of two rails gets 1 Mbit/s and is mended, then
 # both are cut. The log, `kvrail status`, the metrics and `kvrail why` are read.
 set -eu

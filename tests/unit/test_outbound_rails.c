@@ -90,8 +90,7 @@ static void the_last_hope_is_renewed_at_once(void **state)
     assert_int_equal(asked(), 2);
 }
 
-/* A trial may fail by chance. No second NO_RAIL comes for the transfer: none did between.
- */
+/* A trial may fail by chance. No second NO_RAIL comes: no pair worked in between. */
 static void a_trial_that_fails_is_followed_by_another(void **state)
 {
     (void)state;
