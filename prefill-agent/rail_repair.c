@@ -188,7 +188,7 @@ static kvr_ns sooner(kvr_ns set, kvr_ns moment)
     return set != KVR_NEVER && moment < set ? moment : set;
 }
 
-/* A trial may fail by chance: those who wait get another, a moment later. */
+/* A trial may fail by chance: transfers that wait get another, a moment later. */
 void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
 {
     struct outbound_peer *state = &outbound->peers[broken->peer];

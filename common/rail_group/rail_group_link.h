@@ -42,6 +42,7 @@ KVR_STATE_MACHINE(group_link);
 struct group_look {
     uint64_t posted;   /* writes, ever: those in flight too */
     kvr_ns through_at; /* the last time that one came through */
+    kvr_ns asked_at;   /* that one asked whether it came */
     kvr_ns since;      /* that time; 0: not looked at yet */
     uint64_t mark;     /* `posted` then: so many are to settle */
     uint64_t carried;  /* bytes that had come through by then */

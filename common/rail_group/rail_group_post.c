@@ -8,6 +8,9 @@
 
 #include "base/mutant.h"
 
+/* So often a write asks whether it came: tcp completes it as soon as the kernel has its bytes, and
+ * a rail is judged by what the target gets. */
+#define ASK_NS         (5 * KVR_MS)
 #define AGAIN_FIRST_NS (50 * KVR_US)
 #define AGAIN_MAX_NS   (2 * KVR_MS)
 
@@ -29,6 +32,12 @@ static kvr_status check_post(const struct kvr_group_post *post, uint64_t *ret_by
     }
     *ret_bytes = bytes;
     return KVR_OK;
+}
+
+/* Of the write that ends a batch. */
+static inline bool asks(const struct kvr_group *group, const struct group_link *link)
+{
+    return group->now - link->look.asked_at >= ASK_NS;
 }
 
 /* `writes` with `bytes` in all. */
@@ -117,10 +126,12 @@ static inline kvr_status post_flight(struct kvr_group *group, struct group_link 
     flight->bytes = bytes;
     flight->posted_at = group->now;
     status = write_on(group, rail, write);
-    if (status == KVR_OK)
+    if (status == KVR_OK) {
         rail->unrung = write->more;
-    else
+        link->look.asked_at = write->acknowledged ? group->now : link->look.asked_at;
+    } else {
         flight_free(&group->flights, flight);
+    }
     return status;
 }
 
@@ -188,6 +199,7 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer,
             .bytes = piece->bytes,
         };
     }
+    write.acknowledged = !write.more && asks(group, link);
     KVR_TRY(check_write(link->rail, &write, bytes));
     status = post_flight(group, link, post->token, bytes, &write);
     if (status != KVR_OK)
@@ -361,6 +373,7 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
             break;
         posted_bytes += bytes;
         write.more = (--left > 0) & (posted_bytes < bytes_most);
+        write.acknowledged = !write.more && asks(group, lane.link);
         tried = post_flight(group, lane.link, run->token, bytes, &write);
         if (tried != KVR_OK) {
             posted_bytes -= bytes;

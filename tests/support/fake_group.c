@@ -96,8 +96,9 @@ static kvr_status fake_write(struct kvr_endpoint *endpoint, const struct kvr_fab
     }
     if (endpoint->write_count == WRITES)
         return KVR_AGAIN;
-    endpoint->writes[endpoint->write_count++] = (struct fake_write){
-        write->context, write->peer, write->immediate, write->more, write->pieces[0]};
+    endpoint->writes[endpoint->write_count++] =
+        (struct fake_write){write->context, write->peer,         write->immediate,
+                            write->more,    write->acknowledged, write->pieces[0]};
     return KVR_OK;
 }
 

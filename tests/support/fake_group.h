@@ -13,7 +13,7 @@
 struct fake_write {
     uint64_t context, peer;
     uint64_t immediate;
-    bool more;
+    bool more, acknowledged;
     struct kvr_fabric_piece first; /* of its pieces */
 };
 

@@ -159,22 +159,15 @@ static void write_all(struct fixture *fixture, struct end *target, unsigned coun
     assert_int_equal(fixture->failed, 0);
 }
 
-/* Waits until `count` writes are complete; the targets stand still, but for `moves`. */
-static void wait_told_beside(struct fixture *fixture, unsigned count, struct end *moves)
+/* Waits until `count` writes are complete; the targets stand still. */
+static void wait_told(struct fixture *fixture, unsigned count)
 {
     kvr_ns end = kvr_clock_now() + PATIENCE;
 
     while (told(fixture) < count) {
         assert_true(kvr_clock_now() < end);
         (void)source_look(fixture);
-        if (moves != NULL)
-            target_look(fixture, moves);
     }
-}
-
-static void wait_told(struct fixture *fixture, unsigned count)
-{
-    wait_told_beside(fixture, count, NULL);
 }
 
 static void arrive(struct fixture *fixture, struct end *target, unsigned count)
@@ -211,23 +204,7 @@ static void what_the_kernel_took_is_on_its_way(void **state)
     fixture_close(&fixture);
 }
 
-/* Few bytes, which the kernel takes at once: the source still hears whether the target got them. */
-static void the_end_of_a_batch_asks(void **state)
-{
-    struct fixture fixture;
-
-    (void)state;
-    fixture_open(&fixture, true);
-    write_all(&fixture, &fixture.targets[0], 1); /* connects */
-    assert_int_equal(write_one(&fixture, &fixture.targets[0], 8), KVR_OK);
-    for (unsigned i = 0; i < 1000; i++)
-        (void)source_look(&fixture);
-    assert_int_equal(told(&fixture), 1);
-    write_all(&fixture, &fixture.targets[0], 0);
-    fixture_close(&fixture);
-}
-
-/* Proves that the first case tests something: without acknowledgements these writes complete. */
+/* Proves that the case above tests something: without acknowledgements these writes complete. */
 static void what_the_kernel_took_is_told_elsewhere(void **state)
 {
     struct fixture fixture;
@@ -283,7 +260,7 @@ static void one_target_does_not_wait_for_another(void **state)
     write_all(&fixture, still, ASKS - 1);
     assert_int_equal(write_one(&fixture, still, PIECE), KVR_OK); /* asks */
     assert_int_equal(write_one(&fixture, other, 8), KVR_OK);
-    wait_told_beside(&fixture, ASKS + 1, other);
+    wait_told(&fixture, ASKS + 1);
     assert_int_equal(fixture.told[ASKS], 0);
     write_all(&fixture, still, 0);
     fixture_close(&fixture);
@@ -334,7 +311,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_kernel_took_is_on_its_way),
-        cmocka_unit_test(the_end_of_a_batch_asks),
         cmocka_unit_test(what_the_kernel_took_is_told_elsewhere),
         cmocka_unit_test(nobody_sleeps_beside_a_word_that_came),
         cmocka_unit_test(one_target_does_not_wait_for_another),

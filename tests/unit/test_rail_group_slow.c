@@ -17,7 +17,7 @@ static void open_rails(uint32_t count)
 {
     struct kvr_group_message message;
 
-    fixture_open_in(&fixture, "ab",
+    fixture_open_in(&fixture, count == 1 ? "a" : "ab",
                     &(struct kvr_group_options){.rail_count = count,
                                                 .window_writes = 32,
                                                 .ring_entries = 64,
@@ -277,6 +277,24 @@ static void a_slow_rail_that_is_left_alone_carries_at_once(void **state)
     close_rails();
 }
 
+/* tcp completes writes that have not arrived yet: a few ask, also where there are few. */
+static void the_end_of_a_batch_asks_now_and_then(void **state)
+{
+    const bool expected[] = {true, false, false, true};
+    const struct kvr_endpoint *endpoint = NULL;
+    struct kvr_pair pair;
+
+    (void)state;
+    open_rails(1);
+    for (unsigned i = 0; i < 4; i++) {
+        kvr_group_step(fixture.group, 2 * KVR_S + 2 * i * KVR_MS);
+        assert_int_equal(post_bytes(&fixture, 0, BYTES, false, &pair), KVR_OK);
+        endpoint = fixture.rails[0].newest;
+        assert_int_equal(endpoint->writes[i].acknowledged, expected[i]);
+    }
+    close_rails();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +303,7 @@ int main(void)
         cmocka_unit_test(a_rail_five_times_slower_is_kept),
         cmocka_unit_test(two_silent_rails_wait_for_the_silence_bound),
         cmocka_unit_test(a_sibling_at_rest_is_asked),
+        cmocka_unit_test(the_end_of_a_batch_asks_now_and_then),
         cmocka_unit_test(a_slow_rail_rests_and_comes_back),
         cmocka_unit_test(a_slow_rail_that_is_left_alone_carries_at_once),
     };

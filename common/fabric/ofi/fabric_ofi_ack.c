@@ -4,12 +4,10 @@
  * There the kernel's buffers at both ends come on top of a rail's window, up to the sysctl limits,
  * and the next write waits for them too. The provider can wait for the target's acknowledgement,
  * which costs a message back. So a write asks for one when ASK_BYTES were posted to its peer since
- * the last write that asked. It also asks when it ends a batch and no write that asked is on its
- * way: the source then sees how fast the target gets bytes, and whether it gets any. While a write
- * that asked is on its way, the completions of the writes after it are held. A connection keeps
- * order, so less than ASK_BYTES a peer are on their way uncounted. Held completions are reported
- * when the acknowledgement comes or the connection is lost. The local bytes are free all the while.
- */
+ * the last write that asked. While a write that asked is on its way, the completions of the writes
+ * after it are held. A connection keeps order, so less than ASK_BYTES a peer are on their way
+ * uncounted. Held completions are reported when the acknowledgement comes or the connection is
+ * lost. The local bytes are free all the while. */
 #include "fabric/ofi/fabric_ofi_state.h"
 
 #define ASK_BYTES (1u << 20)
@@ -19,11 +17,9 @@ static struct ofi_line *line_of(struct kvr_endpoint *endpoint, uint64_t peer)
     return &endpoint->lines[peer % OFI_LINES];
 }
 
-bool ofi_ack_asks(struct kvr_endpoint *endpoint, uint64_t peer, uint64_t bytes, bool more)
+bool ofi_ack_asks(struct kvr_endpoint *endpoint, uint64_t peer, uint64_t bytes)
 {
-    const struct ofi_line *line = line_of(endpoint, peer);
-
-    return line->bytes + bytes >= ASK_BYTES || (line->asker == NULL && !more);
+    return line_of(endpoint, peer)->bytes + bytes >= ASK_BYTES;
 }
 
 void ofi_ack_posted(struct kvr_endpoint *endpoint, struct ofi_context *write, uint64_t peer,

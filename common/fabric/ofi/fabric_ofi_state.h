@@ -180,7 +180,7 @@ unsigned ofi_poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_comp
 
 /* fabric_ofi_ack.c, where the rail acknowledges. Whether the next write asks for an
  * acknowledgement; then that the provider accepted it. */
-bool ofi_ack_asks(struct kvr_endpoint *endpoint, uint64_t peer, uint64_t bytes, bool more);
+bool ofi_ack_asks(struct kvr_endpoint *endpoint, uint64_t peer, uint64_t bytes);
 void ofi_ack_posted(struct kvr_endpoint *endpoint, struct ofi_context *write, uint64_t peer,
                     uint64_t bytes, bool asks);
 /* The provider has completed the write. True: report it now; the context is free again. */

@@ -121,9 +121,9 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
     ssize_t code;
 
     bytes = fill_runs(write, &message, local, descriptors, remote);
-    /* fi_inject calls give no completion; this flag beside FI_COMPLETION gives one all the same. */
     if (endpoint->rail->acknowledges)
-        asks = write->acknowledged || ofi_ack_asks(endpoint, write->peer, bytes, write->more);
+        asks = write->acknowledged || ofi_ack_asks(endpoint, write->peer, bytes);
+    /* fi_inject calls give no completion; this flag beside FI_COMPLETION gives one all the same. */
     if (bytes <= endpoint->rail->inline_bytes && !write->acknowledged && !asks)
         flags |= FI_INJECT;
     if (asks || (write->acknowledged && endpoint->rail->provider->libfabric.completes_early))
