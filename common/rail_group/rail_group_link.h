@@ -38,14 +38,15 @@ enum link_connection {
 
 KVR_STATE_MACHINE(group_link);
 
-/* What the link owes: the writes that were on their way at one time (rail_group_slow.c). */
+/* What the link delivers (rail_group_slow.c). A look begins with the writes that are on their way.
+ */
 struct group_look {
     uint64_t posted;   /* writes, ever: those in flight too */
-    kvr_ns through_at; /* the last time that one came through */
-    kvr_ns asked_at;   /* that one asked whether it came */
-    kvr_ns since;      /* that time; 0: not looked at yet */
-    uint64_t mark;     /* `posted` then: so many are to settle */
-    uint64_t carried;  /* bytes that had come through by then */
+    kvr_ns through_at; /* the last time that a write came through */
+    kvr_ns asked_at;   /* the last time that a write asked whether it came */
+    kvr_ns since;      /* the look began; 0: there is none */
+    uint64_t mark;     /* `posted` at its begin: so many are to settle */
+    uint64_t carried;  /* bytes that had come through at its begin */
     kvr_ns promised;   /* by the pace: how long the queue takes */
 };
 
@@ -117,6 +118,22 @@ struct group_link {
 
 /* A peer's groups and ours: see group_peer_add. */
 #define GROUP_LINKS_MAX (2 * KVR_RAILS_MAX)
+
+/* Until a write comes through. */
+static inline void group_link_doubt(struct group_link *link, kvr_status why)
+{
+    link->history.breaks += !link->doubted;
+    link->history.why = why;
+    link->doubted = true;
+}
+
+/* It is about to be a pair with another rail of the peer. */
+static inline void group_link_forget_pair(struct group_link *link)
+{
+    link->history = (struct group_history){0};
+    link->slow = (struct group_slow){0};
+    link->pace.unit_ns = 0;
+}
 
 /* It failed, and no write has come through since. A user's write that hangs costs its transfer the
  * silence bound; a warm-up that hangs holds no transfer up. So that goes first. */

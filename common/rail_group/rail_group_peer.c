@@ -44,10 +44,8 @@ void group_link_break(struct kvr_group *group, struct group_link *link, kvr_stat
     if (link->state != LINK_USABLE)
         return;
     group_link_on(&link->state, LINK_FAILED);
-    link->history.breaks += !link->doubted;
-    link->doubted = true;
+    group_link_doubt(link, status);
     link->wanted = false;
-    link->history.why = status;
     group_link_note(group, link);
     tell_broken(group, link, status);
     group_rewarm_later(group, link);
@@ -200,11 +198,8 @@ void group_peer_add(struct kvr_group *group, const struct kvr_group_message *mes
 
 static void link_doubt(struct kvr_group *group, struct group_link *link, kvr_status why)
 {
-    if (!link->doubted) {
-        link->history.why = why;
-        link->history.breaks++;
-    }
-    link->doubted = true;
+    if (!link->doubted)
+        group_link_doubt(link, why);
     group_spare_due(group, link, false);
 }
 

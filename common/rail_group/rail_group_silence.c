@@ -69,9 +69,7 @@ void group_silence_begins(struct kvr_group *group, struct group_link *link)
  * connection may be lost. Other pairs are tried meanwhile. */
 static void link_suspect(struct kvr_group *group, struct group_link *link)
 {
-    link->history.breaks++;
-    link->doubted = true;
-    link->history.why = KVR_TIMED_OUT;
+    group_link_doubt(link, KVR_TIMED_OUT);
     group_link_note(group, link);
     group_spare_due(group, link, false);
     group->timers.warm_at = group->now;

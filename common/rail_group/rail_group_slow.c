@@ -31,7 +31,7 @@ kvr_ns group_look_ns(const struct kvr_group *group)
     return verdict_ns(group) / LOOKS;
 }
 
-void group_look_begin(struct kvr_group *group, struct group_link *link)
+static void look_begin(struct kvr_group *group, struct group_link *link)
 {
     kvr_ns rail = pace_of(&link->rail->pace, link->rail->bytes);
     kvr_ns pair = pace_of(&link->pace, link->bytes);
@@ -61,11 +61,11 @@ bool group_link_has_sibling(const struct kvr_group *group, const struct group_li
 
 /* The fastest sibling over which something has come through in this look. NULL: none. Those that
  * rest are asked to prove that they would. */
-static struct group_link *sibling_that_carries(struct kvr_group *group,
-                                               const struct group_link *link)
+static const struct group_link *sibling_that_carries(struct kvr_group *group,
+                                                     const struct group_link *link)
 {
-    struct group_peer *peer = &group->peers[link->peer];
-    struct group_link *found = NULL;
+    const struct group_peer *peer = &group->peers[link->peer];
+    const struct group_link *found = NULL;
 
     for (uint32_t i = 0; i < peer->link_count; i++) {
         struct group_link *other = peer->links[i];
@@ -100,19 +100,26 @@ static bool is_slow(const struct kvr_group *group, const struct group_link *link
     return rest >= verdict_ns(group) && rest >= bound;
 }
 
+/* From now on, for longer than the last time if that was not long ago. */
+static void rest_begin(const struct kvr_group *group, struct group_slow *slow, bool longer)
+{
+    kvr_ns silence = group->timers.silence_ns;
+
+    slow->rest_ns = longer ? kvr_min_u64(2 * slow->rest_ns, RESTS_MAX * silence) : silence;
+    slow->is = true;
+    slow->since = group->now;
+    slow->trial_at = group->now + slow->rest_ns;
+}
+
 static void found_slow(struct kvr_group *group, struct group_link *link)
 {
     struct group_slow *slow = &link->slow;
     uint64_t delivered = link->carried - link->look.carried;
-    kvr_ns looked = group->now - link->look.since, rest = group->timers.silence_ns;
 
-    if (slow->rest_ns > 0 && group->now - slow->since < STEADY * slow->rest_ns)
-        rest = kvr_min_u64(2 * slow->rest_ns, RESTS_MAX * group->timers.silence_ns);
-    *slow = (struct group_slow){
-        .is = true, .since = group->now, .trial_at = group->now + rest, .rest_ns = rest};
+    rest_begin(group, slow, slow->rest_ns > 0 && group->now - slow->since < STEADY * slow->rest_ns);
     pace_begin(&link->pace, link->look.since);
     link->pace.unit_ns = 0;
-    pace_settled(&link->pace, delivered > 0 ? delivered : 1, link->look.since + looked);
+    pace_settled(&link->pace, delivered > 0 ? delivered : 1, group->now);
     group_link_break(group, link, KVR_TOO_SLOW);
 }
 
@@ -125,7 +132,7 @@ kvr_ns group_link_look(struct kvr_group *group, struct group_link *link)
     if (link->writes == 0 || group_look_ns(group) == 0 || KVR_MUTANT(slow_rail_kept))
         return KVR_NEVER;
     if (look->since == 0 || link->look.posted - link->writes >= look->mark)
-        group_look_begin(group, link);
+        look_begin(group, link);
     if (group->now - look->since < verdict_ns(group) || !link->proven || link->warmth == LINK_COLD)
         return next;
     sibling = sibling_that_carries(group, link);
@@ -134,36 +141,40 @@ kvr_ns group_link_look(struct kvr_group *group, struct group_link *link)
     if (is_slow(group, link, sibling))
         found_slow(group, link);
     else if (link->carried > look->carried)
-        group_look_begin(group, link);
+        look_begin(group, link);
     return next;
+}
+
+/* How long the warm-up may take. KVR_NEVER: no sibling works, and any pace is better than none. */
+static kvr_ns trial_ns(const struct kvr_group *group, const struct group_link *link)
+{
+    const struct group_peer *peer = &group->peers[link->peer];
+    kvr_ns good = verdict_ns(group) / TRIAL_PARTS;
+
+    if (!group_link_has_sibling(group, link))
+        return KVR_NEVER;
+    for (uint32_t i = 0; i < peer->link_count; i++) {
+        kvr_ns theirs = SLOWER * pace_of(&peer->links[i]->pace, link->scratch.bytes);
+
+        if (is_sibling(link, peer->links[i]) && theirs > good)
+            good = theirs;
+    }
+    return good;
 }
 
 /* The time to connect says nothing. */
 bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took)
 {
-    const struct group_peer *peer = &group->peers[link->peer];
-    kvr_ns good = verdict_ns(group) / TRIAL_PARTS;
-    bool alone = true;
+    kvr_ns good = trial_ns(group, link);
 
     group->timers.warm_at = group->now; /* for the next one */
-    if (link->connection == LINK_CONNECTING && group_link_has_sibling(group, link)) {
+    if (link->connection == LINK_CONNECTING && good != KVR_NEVER) {
         link->slow.trial_at = group->now;
         link->wanted = true;
         return false;
     }
-    for (uint32_t i = 0; i < peer->link_count; i++) {
-        kvr_ns theirs = SLOWER * pace_of(&peer->links[i]->pace, link->scratch.bytes);
-
-        if (!is_sibling(link, peer->links[i]))
-            continue;
-        alone = false;
-        good = theirs > good ? theirs : good;
-    }
-    if (took > good && !alone) {
-        link->slow.rest_ns =
-            kvr_min_u64(2 * link->slow.rest_ns, RESTS_MAX * group->timers.silence_ns);
-        link->slow.trial_at = group->now + link->slow.rest_ns;
-        link->slow.since = group->now;
+    if (took > good) {
+        rest_begin(group, &link->slow, true);
         return false;
     }
     link->slow.is = false;

@@ -101,7 +101,7 @@ static void spare_next(struct kvr_group *group, struct group_peer *peer, struct 
 
     like.tries = like.proven ? 1 : like.tries + 1;
     like.carried = 0;
-    like.history = (struct group_history){0};
+    group_link_forget_pair(&like);
     if (rail == NULL || like.state == LINK_USABLE || like.tries > count)
         return; /* it is being tried, or all were */
     group_link_retire(group, *place);
@@ -132,7 +132,7 @@ void group_spare_turn(struct kvr_group *group, struct group_link *link)
     if (rail == NULL)
         return;
     if (rail->rail != link->pair.target_rail)
-        link->history = (struct group_history){0};
+        group_link_forget_pair(link);
     link->pair = (struct kvr_pair){link->pair.rail, rail->rail, rail->epoch};
 }
 

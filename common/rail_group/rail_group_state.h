@@ -195,8 +195,6 @@ bool group_spare_rests(const struct group_peer *peer, const struct group_link *s
 /* rail_group_slow.c */
 /* How often the links are looked at while writes are on their way. */
 kvr_ns group_look_ns(const struct kvr_group *group);
-/* The writes of the link that are on their way are looked at from now on. */
-void group_look_begin(struct kvr_group *group, struct group_link *link);
 /* Breaks the link if it delivers far less than a sibling; returns when to look again. */
 kvr_ns group_link_look(struct kvr_group *group, struct group_link *link);
 /* A sibling carries what the link does not. */

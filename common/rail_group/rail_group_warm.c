@@ -90,9 +90,8 @@ void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool 
     group->timers.warm_at = group->now;
     if (!warm_up)
         return;
-    link->history.why = KVR_COPY_FAILED;
-    link->history.breaks += !link->doubted;
-    link->doubted = link->uncopied = true; /* else the warm-up would be repeated at once */
+    group_link_doubt(link, KVR_COPY_FAILED);
+    link->uncopied = true; /* else the warm-up would be repeated at once */
     group_rewarm_later(group, link);
     group_peer_warmed(group, link->peer);
 }

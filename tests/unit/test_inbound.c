@@ -87,6 +87,18 @@ static void rail_lost(uint32_t peer, uint64_t nonce)
     inbound_message(&inbound, now, peer, &message);
 }
 
+/* The source gives up what it posted on rail 0, of which two chunks are not here. */
+static void two_chunks_lost(uint64_t nonce)
+{
+    struct landing_filter *filter;
+
+    rail_lost(0, nonce);
+    filter = land_commanded(LAND_FILTER).filter;
+    filter->run_count = 1;
+    filter->runs[0] = (struct kvr_chunk_run){4, 2};
+    group_says(nonce, LAND_FILTERED, 0, filter);
+}
+
 static bool why_says(const char *what)
 {
     char json[2000];
@@ -98,18 +110,13 @@ static bool why_says(const char *what)
 static void missing_taints_until_quiet(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
-    struct landing_filter *filter;
 
     (void)state;
     plan(0, nonce);
     final(0, nonce);
     group_says(nonce, LAND_LAYER, 0, NULL);
     assert_true(why_says("\"retries\":0,\"held_by\":\"\""));
-    rail_lost(0, nonce);
-    filter = land_commanded(LAND_FILTER).filter;
-    filter->run_count = 1;
-    filter->runs[0] = (struct kvr_chunk_run){4, 2};
-    group_says(nonce, LAND_FILTERED, 0, filter);
+    two_chunks_lost(nonce);
     assert_int_equal(machine_sent(KVR_MSG_MISSING)->missing.round, 1);
     assert_int_equal(machine_command_count(LAND_QUIET_VOID), 1);
     assert_true(why_says("\"retries\":2,\"held_by\":\"repeats\""));
@@ -136,17 +143,12 @@ static void missing_taints_until_quiet(void **state)
 static void what_is_posted_again_has_its_own_time(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
-    struct landing_filter *filter;
 
     (void)state;
     plan(0, nonce);
     final(0, nonce);
     quiet(0, nonce, 0);
-    rail_lost(0, nonce);
-    filter = land_commanded(LAND_FILTER).filter;
-    filter->run_count = 1;
-    filter->runs[0] = (struct kvr_chunk_run){4, 2};
-    group_says(nonce, LAND_FILTERED, 0, filter);
+    two_chunks_lost(nonce);
     tick(2 * QUIET);
     assert_int_equal(machine_command_count(LAND_SUSPECTS), 0);
     quiet(0, nonce, 1);
@@ -159,17 +161,12 @@ static void what_is_posted_again_has_its_own_time(void **state)
 static void a_rail_that_was_given_up_is_not_waited_for(void **state)
 {
     uint64_t nonce = fetch(1, 0, 1);
-    struct landing_filter *filter;
     struct land_suspects suspects;
 
     (void)state;
     plan(0, nonce);
     final(0, nonce);
-    rail_lost(0, nonce);
-    filter = land_commanded(LAND_FILTER).filter;
-    filter->run_count = 1;
-    filter->runs[0] = (struct kvr_chunk_run){4, 2};
-    group_says(nonce, LAND_FILTERED, 0, filter);
+    two_chunks_lost(nonce);
     quiet(0, nonce, 1);
     tick(QUIET / 4);
     assert_int_equal(machine_command_count(LAND_SUSPECTS), 1);
