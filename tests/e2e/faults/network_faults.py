@@ -8,15 +8,17 @@ class CableFault(Fault):
 
 
 class FilterFault(CableFault):
-    """Packets that arrive at one end or both meet a rule."""
+    """Packets that arrive over some cables at one end or both meet a rule."""
     touches = frozenset(["rails"])
     table = "fault"
+    cables = RAILS
+    rule = "counter drop"
 
     def ends(self, world):
         return world.network.hosts
 
     def rules(self, host):
-        raise NotImplementedError
+        return [f"{from_cables(self.cables, host)} {self.rule}"]
 
     def strike(self, world, replay):
         self.struck = []
@@ -45,18 +47,12 @@ class DropRail(FilterFault):
 
     def __init__(self, rng):
         super().__init__(rng)
-        self.rail = rng.choice(RAILS)
-
-    def rules(self, host):
-        return [f"{from_cables([self.rail], host)} counter drop"]
+        self.cables = [rng.choice(RAILS)]
 
 
 class BlackHole(FilterFault):
     """All rails are silent, and the control channel lives."""
     name = "black_holed_rails"
-
-    def rules(self, host):
-        return [f"{from_cables(RAILS, host)} counter drop"]
 
 
 class OneWayLoss(FilterFault):
@@ -70,9 +66,6 @@ class OneWayLoss(FilterFault):
     def ends(self, world):
         return [world.network.hosts[self.end]]
 
-    def rules(self, host):
-        return [f"{from_cables(RAILS, host)} counter drop"]
-
 
 class Loss(FilterFault):
     """Some packets are lost on all rails, in both ways. Bytes still come through."""
@@ -81,36 +74,27 @@ class Loss(FilterFault):
 
     def __init__(self, rng):
         super().__init__(rng)
-        self.percent = rng.choice((2, 5, 15))
-
-    def rules(self, host):
-        return [f"{from_cables(RAILS, host)} numgen random mod 100 < {self.percent} counter drop"]
+        self.rule = f"numgen random mod 100 < {rng.choice((2, 5, 15))} counter drop"
 
 
 class MtuBlackHole(FilterFault):
     """Long packets are lost on all rails."""
     name = "mtu_black_hole"
-
-    def rules(self, host):
-        return [f"{from_cables(RAILS, host)} meta length > 600 counter drop"]
+    rule = "meta length > 600 counter drop"
 
 
 class ResetRails(FilterFault):
     """Each packet of a rail is answered with a TCP reset, for a moment."""
     name = "reset_rails"
     seconds = 0.5
-
-    def rules(self, host):
-        return [f"{from_cables(RAILS, host)} meta l4proto tcp counter reject with tcp reset"]
+    rule = "meta l4proto tcp counter reject with tcp reset"
 
 
 class ResetControl(ResetRails):
     name = "reset_control"
     touches = frozenset(["control"])
     table = "control_fault"
-
-    def rules(self, host):
-        return [f"{from_cables([CONTROL_CABLE], host)} meta l4proto tcp counter reject with tcp reset"]
+    cables = [CONTROL_CABLE]
 
 
 class ControlPartition(FilterFault):
@@ -118,9 +102,7 @@ class ControlPartition(FilterFault):
     name = "control_partition"
     touches = frozenset(["control"])
     table = "control_fault"
-
-    def rules(self, host):
-        return [f"{from_cables([CONTROL_CABLE], host)} counter drop"]
+    cables = [CONTROL_CABLE]
 
 
 class SlowRail(CableFault):
