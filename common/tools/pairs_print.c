@@ -1,4 +1,5 @@
 #include "tools/pairs_print.h"
+#include "tools/json_fields.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -29,13 +30,6 @@ void pairs_path(const char *source, const char *target, char ret_path[PAIRS_PATH
 
 /* ---- one pair -------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
 static uint32_t index_of(const json_t *pair, const char *side)
 {
     json_int_t index = json_integer_value(json_object_get(json_object_get(pair, side), "index"));
@@ -46,7 +40,7 @@ static uint32_t index_of(const json_t *pair, const char *side)
 /* "1 mlx5_1", or "1" where the name is not known. */
 static const char *label_of(const json_t *pair, const char *side, char text[LABEL_BYTES])
 {
-    const char *name = text_of(json_object_get(pair, side), "name");
+    const char *name = json_text_or(json_object_get(pair, side), "name", "");
 
     snprintf(text, LABEL_BYTES, "%u%s%.63s", index_of(pair, side), name[0] != '\0' ? " " : "",
              name);
@@ -71,7 +65,7 @@ static double bytes_of(const json_t *pair)
 
 static bool is_troubled(const json_t *pair)
 {
-    kvr_pair_state state = kvr_pair_state_from_name(text_of(pair, "state"));
+    kvr_pair_state state = kvr_pair_state_from_name(json_text_or(pair, "state", ""));
 
     return state != KVR_PAIR_UP && state != KVR_PAIR_WARMING && state != KVR_PAIR_WARM;
 }
@@ -79,7 +73,7 @@ static bool is_troubled(const json_t *pair)
 /* The verb of a sentence, and what follows the names of both rails. */
 static void words_of(const json_t *pair, const char **ret_verb, const char **ret_rest)
 {
-    switch (kvr_pair_state_from_name(text_of(pair, "state"))) {
+    switch (kvr_pair_state_from_name(json_text_or(pair, "state", ""))) {
     case KVR_PAIR_UNREACHABLE:
         *ret_verb = "does not reach";
         *ret_rest = "";
@@ -108,7 +102,7 @@ static void trouble_print(const json_t *pair, FILE *stream)
     const json_t *seconds = json_object_get(pair, "state_seconds");
     double breaks = json_number_value(json_object_get(pair, "breaks"));
 
-    if (!kvr_pair_in_trouble(kvr_pair_state_from_name(text_of(pair, "state"))))
+    if (!kvr_pair_in_trouble(kvr_pair_state_from_name(json_text_or(pair, "state", ""))))
         return;
     if (json_is_number(seconds))
         fprintf(stream, "; for %.0f s", json_number_value(seconds));
@@ -119,11 +113,11 @@ static void trouble_print(const json_t *pair, FILE *stream)
 static void sentence_print(const json_t *pair, bool with_bytes, FILE *stream)
 {
     char ours[LABEL_BYTES], theirs[LABEL_BYTES], bytes[CELL_BYTES];
-    const char *verb, *rest, *detail = text_of(pair, "detail");
+    const char *verb, *rest, *detail = json_text_or(pair, "detail", "");
 
     words_of(pair, &verb, &rest);
     fprintf(stream, "  rail %s %s %s of %s%s%s%s", label_of(pair, "rail", ours), verb,
-            label_of(pair, "target_rail", theirs), text_of(pair, "target"), rest,
+            label_of(pair, "target_rail", theirs), json_text_or(pair, "target", ""), rest,
             detail[0] != '\0' ? ": " : "", detail);
     trouble_print(pair, stream);
     if (with_bytes)
@@ -192,8 +186,8 @@ static const char *cell_text(const json_t *pair, char text[CELL_BYTES])
     if (pair == NULL)
         return "-";
     if (bytes_of(pair) <= 0)
-        return text_of(pair, "state");
-    snprintf(text, CELL_BYTES, "%.11s %.12s", text_of(pair, "state"),
+        return json_text_or(pair, "state", "");
+    snprintf(text, CELL_BYTES, "%.11s %.12s", json_text_or(pair, "state", ""),
              bytes_text(bytes_of(pair), bytes, sizeof(bytes)));
     return text;
 }
@@ -246,8 +240,8 @@ static void matrix_print(const struct matrix *matrix, FILE *stream)
 
 static bool same(const json_t *a, const json_t *b)
 {
-    return strcmp(text_of(a, "source"), text_of(b, "source")) == 0 &&
-           strcmp(text_of(a, "target"), text_of(b, "target")) == 0;
+    return strcmp(json_text_or(a, "source", ""), json_text_or(b, "source", "")) == 0 &&
+           strcmp(json_text_or(a, "target", ""), json_text_or(b, "target", "")) == 0;
 }
 
 /* Those of one source and target, borrowed. */
@@ -271,7 +265,7 @@ static void connection_print(const json_t *pairs, FILE *stream)
     const json_t *first = json_array_get(pairs, 0);
 
     fprintf(stream, "Rails of %s (rows) to those of %s (columns), %.0f s ago:\n",
-            text_of(first, "source"), text_of(first, "target"),
+            json_text_or(first, "source", ""), json_text_or(first, "target", ""),
             json_number_value(json_object_get(first, "age_seconds")));
     matrix_take(pairs, &matrix);
     matrix_print(&matrix, stream);

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/pair_states.h"
+#include "tools/json_fields.h"
 #include "tools/pairs_print.h"
 
 /* A rail with one target: the worst of its pairs, the longest time, the most breaks. */
@@ -21,13 +22,6 @@ struct troubles {
     struct trouble shown[RAILS_SHOWN_MAX];
 };
 
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
 static struct trouble trouble_of(const json_t *pair)
 {
     const json_t *rail = json_object_get(pair, "rail");
@@ -36,9 +30,9 @@ static struct trouble trouble_of(const json_t *pair)
 
     return (struct trouble){
         .rail = index >= 0 && index < KVR_RAILS_MAX ? (uint32_t)index : 0,
-        .name = text_of(rail, "name"),
-        .target = text_of(pair, "target"),
-        .state = kvr_pair_state_from_name(text_of(pair, "state")),
+        .name = json_text_or(rail, "name", ""),
+        .target = json_text_or(pair, "target", ""),
+        .state = kvr_pair_state_from_name(json_text_or(pair, "state", "")),
         .seconds = json_is_number(seconds) ? json_number_value(seconds) : -1,
         .breaks = json_number_value(json_object_get(pair, "breaks")),
     };
@@ -87,7 +81,8 @@ unsigned pairs_print_rails(const json_t *pairs, const char *source, size_t rail_
     {
         struct trouble trouble = trouble_of(pair);
 
-        if (kvr_pair_in_trouble(trouble.state) && strcmp(text_of(pair, "source"), source) == 0)
+        if (kvr_pair_in_trouble(trouble.state) &&
+            strcmp(json_text_or(pair, "source", ""), source) == 0)
             trouble_add(&troubles, &trouble);
     }
     rails = (unsigned)__builtin_popcountll(troubles.rails);

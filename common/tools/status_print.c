@@ -1,4 +1,5 @@
 #include "tools/status_print.h"
+#include "tools/json_fields.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -7,18 +8,6 @@
 
 /* A transfer that lives longer than this is worth a look. */
 #define OLD_SECONDS 60.0
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL && text[0] != '\0' ? text : "-";
-}
-
-static double number_of(const json_t *object, const char *name)
-{
-    return json_number_value(json_object_get(object, name));
-}
 
 static void print_bytes(FILE *stream, double bytes)
 {
@@ -53,10 +42,11 @@ static void print_agents(const json_t *agents, FILE *stream)
     json_array_foreach(agents, index, agent)
     {
         fprintf(stream, "%-20s %-8s %-8s %-8s %-16s %6.1f s %5.0f %5s %5.0f %7zu\n",
-                text_of(agent, "name"), text_of(agent, "role"), text_of(agent, "state"),
-                text_of(agent, "provider"), text_of(agent, "host"),
-                number_of(agent, "silent_seconds"), number_of(agent, "peers_up"),
-                warm_of(agent, warm, sizeof(warm)), number_of(agent, "transfers_live"),
+                json_text_or(agent, "name", "-"), json_text_or(agent, "role", "-"),
+                json_text_or(agent, "state", "-"), json_text_or(agent, "provider", "-"),
+                json_text_or(agent, "host", "-"), json_number_of(agent, "silent_seconds"),
+                json_number_of(agent, "peers_up"), warm_of(agent, warm, sizeof(warm)),
+                json_number_of(agent, "transfers_live"),
                 json_array_size(json_object_get(agent, "engines")));
     }
     if (json_array_size(agents) == 0)
@@ -74,11 +64,11 @@ static void print_rails(const json_t *agents, FILE *stream)
     {
         json_array_foreach(json_object_get(agent, "rails"), rail_index, rail)
         {
-            fprintf(stream, "%-20s %4zu %5.0f %-16s %-10s %-24s ", text_of(agent, "name"),
-                    rail_index, number_of(rail, "group"), text_of(rail, "name"),
-                    text_of(rail, "state"), text_of(rail, "address"));
-            print_bytes(stream, number_of(rail, "bytes"));
-            fprintf(stream, " %12.0f\n", number_of(rail, "writes"));
+            fprintf(stream, "%-20s %4zu %5.0f %-16s %-10s %-24s ", json_text_or(agent, "name", "-"),
+                    rail_index, json_number_of(rail, "group"), json_text_or(rail, "name", "-"),
+                    json_text_or(rail, "state", "-"), json_text_or(rail, "address", "-"));
+            print_bytes(stream, json_number_of(rail, "bytes"));
+            fprintf(stream, " %12.0f\n", json_number_of(rail, "writes"));
         }
     }
 }
@@ -96,22 +86,24 @@ static void print_tenants(const json_t *agents, FILE *stream)
 
         json_array_foreach(tenants, tenant_index, tenant)
         {
-            if (json_array_size(tenants) == 1 && strcmp(text_of(tenant, "name"), "default") == 0)
+            if (json_array_size(tenants) == 1 &&
+                strcmp(json_text_or(tenant, "name", "-"), "default") == 0)
                 continue;
             if (!any)
                 fprintf(stream, "\n%-20s %-20s %9s %7s %9s %9s %7s %7s %9s\n", "AGENT", "TENANT",
                         "REQUESTS", "AT MOST", "BYTES", "AT MOST", "REFUSED", "WEIGHT", "POSTED");
             any = true;
-            fprintf(stream, "%-20s %-20s %9.0f %7.0f ", text_of(agent, "name"),
-                    text_of(tenant, "name"), number_of(tenant, "requests"),
-                    number_of(tenant, "requests_limit"));
-            print_bytes(stream, number_of(tenant, "bytes"));
+            fprintf(stream, "%-20s %-20s %9.0f %7.0f ", json_text_or(agent, "name", "-"),
+                    json_text_or(tenant, "name", "-"), json_number_of(tenant, "requests"),
+                    json_number_of(tenant, "requests_limit"));
+            print_bytes(stream, json_number_of(tenant, "bytes"));
             fputs(" ", stream);
-            print_bytes(stream, number_of(tenant, "bytes_limit"));
+            print_bytes(stream, json_number_of(tenant, "bytes_limit"));
             fprintf(stream, " %7.0f %7.0f ",
-                    number_of(tenant, "requests_refused") + number_of(tenant, "bytes_refused"),
-                    number_of(tenant, "weight"));
-            print_bytes(stream, number_of(tenant, "posted_bytes"));
+                    json_number_of(tenant, "requests_refused") +
+                        json_number_of(tenant, "bytes_refused"),
+                    json_number_of(tenant, "weight"));
+            print_bytes(stream, json_number_of(tenant, "posted_bytes"));
             fputs("\n", stream);
         }
     }
@@ -128,14 +120,14 @@ static void print_transfers(const json_t *transfers, FILE *stream)
     {
         bool live = json_is_true(json_object_get(transfer, "live"));
 
-        fprintf(stream, "%-28s %-12s %-14s ", text_of(transfer, "request"),
-                text_of(transfer, "state"), text_of(transfer, "reason"));
-        print_bytes(stream, number_of(transfer, "bytes"));
+        fprintf(stream, "%-28s %-12s %-14s ", json_text_or(transfer, "request", "-"),
+                json_text_or(transfer, "state", "-"), json_text_or(transfer, "reason", "-"));
+        print_bytes(stream, json_number_of(transfer, "bytes"));
         fprintf(stream, " %7.1f ms %7.0f  %s → %s\n",
-                1000 * number_of(transfer, live ? "age_seconds" : "duration_seconds"),
-                number_of(transfer, "retries"),
-                text_of(json_object_get(transfer, "source"), "agent"),
-                text_of(json_object_get(transfer, "target"), "agent"));
+                1000 * json_number_of(transfer, live ? "age_seconds" : "duration_seconds"),
+                json_number_of(transfer, "retries"),
+                json_text_or(json_object_get(transfer, "source"), "agent", "-"),
+                json_text_or(json_object_get(transfer, "target"), "agent", "-"));
     }
     if (json_array_size(transfers) == 0)
         fprintf(stream, "no transfer has been reported yet\n");
@@ -144,9 +136,9 @@ static void print_transfers(const json_t *transfers, FILE *stream)
 /* A source holds its pages, and no target has asked for them. */
 static bool is_held(const json_t *transfer)
 {
-    return strcmp(text_of(transfer, "state"), "opened") == 0 &&
-           strcmp(text_of(json_object_get(transfer, "source"), "agent"), "-") != 0 &&
-           strcmp(text_of(json_object_get(transfer, "target"), "agent"), "-") == 0;
+    return strcmp(json_text_or(transfer, "state", "-"), "opened") == 0 &&
+           strcmp(json_text_or(json_object_get(transfer, "source"), "agent", "-"), "-") != 0 &&
+           strcmp(json_text_or(json_object_get(transfer, "target"), "agent", "-"), "-") == 0;
 }
 
 /* Of all that are opened, which are few, and not only of the latest. */
@@ -164,9 +156,9 @@ static void print_held(const json_t *opened, FILE *stream)
             fprintf(stream, "\nHeld without a target (kvrail abandon lets go of one):\n");
         any = true;
         fprintf(stream, "  %s, attempt %.0f: held for %.0f s without a target, at %s\n",
-                text_of(transfer, "request"), number_of(transfer, "attempt"),
-                number_of(transfer, "age_seconds"),
-                text_of(json_object_get(transfer, "source"), "agent"));
+                json_text_or(transfer, "request", "-"), json_number_of(transfer, "attempt"),
+                json_number_of(transfer, "age_seconds"),
+                json_text_or(json_object_get(transfer, "source"), "agent", "-"));
     }
 }
 
@@ -181,12 +173,12 @@ static int print_odd_counters(const json_t *agent, FILE *stream)
     int odd = 0;
 
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-        double value = number_of(json_object_get(agent, "counters"), counters[i]);
+        double value = json_number_of(json_object_get(agent, "counters"), counters[i]);
 
         if (value == 0)
             continue;
-        fprintf(stream, "  %s counts %.0f %s since it started\n", text_of(agent, "name"), value,
-                counters[i]);
+        fprintf(stream, "  %s counts %.0f %s since it started\n", json_text_or(agent, "name", "-"),
+                value, counters[i]);
         odd++;
     }
     return odd;
@@ -194,15 +186,15 @@ static int print_odd_counters(const json_t *agent, FILE *stream)
 
 static int print_odd_agent(const json_t *agent, const json_t *troubles, FILE *stream)
 {
-    const char *name = text_of(agent, "name");
-    double dropped = number_of(agent, "events_dropped");
+    const char *name = json_text_or(agent, "name", "-");
+    double dropped = json_number_of(agent, "events_dropped");
     size_t index;
     json_t *rail;
     int odd = 0;
 
-    if (strcmp(text_of(agent, "state"), "up") != 0) {
-        fprintf(stream, "  %s is %s; it was heard %.0f s ago\n", name, text_of(agent, "state"),
-                number_of(agent, "silent_seconds"));
+    if (strcmp(json_text_or(agent, "state", "-"), "up") != 0) {
+        fprintf(stream, "  %s is %s; it was heard %.0f s ago\n", name,
+                json_text_or(agent, "state", "-"), json_number_of(agent, "silent_seconds"));
         odd++;
     }
     if (json_is_true(json_object_get(agent, "insecure"))) {
@@ -215,10 +207,10 @@ static int print_odd_agent(const json_t *agent, const json_t *troubles, FILE *st
     }
     json_array_foreach(json_object_get(agent, "rails"), index, rail)
     {
-        if (strcmp(text_of(rail, "state"), "up") == 0)
+        if (strcmp(json_text_or(rail, "state", "-"), "up") == 0)
             continue;
-        fprintf(stream, "  rail %zu (%s) of %s is %s\n", index, text_of(rail, "name"), name,
-                text_of(rail, "state"));
+        fprintf(stream, "  rail %zu (%s) of %s is %s\n", index, json_text_or(rail, "name", "-"),
+                name, json_text_or(rail, "state", "-"));
         odd++;
     }
     odd += (int)pairs_print_rails(troubles, name, json_array_size(json_object_get(agent, "rails")),
@@ -229,18 +221,18 @@ static int print_odd_agent(const json_t *agent, const json_t *troubles, FILE *st
 static int print_odd_transfer(const json_t *transfer, FILE *stream)
 {
     bool live = json_is_true(json_object_get(transfer, "live"));
-    double age = number_of(transfer, "age_seconds");
+    double age = json_number_of(transfer, "age_seconds");
 
     if (live && age > OLD_SECONDS && !is_held(transfer)) {
-        fprintf(stream, "  %s has been %s for %.0f s\n", text_of(transfer, "request"),
-                text_of(transfer, "state"), age);
+        fprintf(stream, "  %s has been %s for %.0f s\n", json_text_or(transfer, "request", "-"),
+                json_text_or(transfer, "state", "-"), age);
         return 1;
     }
-    if (live || strcmp(text_of(transfer, "reason"), "-") == 0)
+    if (live || strcmp(json_text_or(transfer, "reason", "-"), "-") == 0)
         return 0;
-    fprintf(stream, "  %s is %s: %s: %s\n", text_of(transfer, "request"),
-            text_of(transfer, "state"), text_of(transfer, "reason_text"),
-            text_of(transfer, "detail"));
+    fprintf(stream, "  %s is %s: %s: %s\n", json_text_or(transfer, "request", "-"),
+            json_text_or(transfer, "state", "-"), json_text_or(transfer, "reason_text", "-"),
+            json_text_or(transfer, "detail", "-"));
     return 1;
 }
 

@@ -5,25 +5,14 @@
 #include <time.h>
 
 #include "base/pair_states.h"
+#include "tools/json_fields.h"
 #include "tools/why_print.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL ? text : "";
-}
-
-static double number_of(const json_t *object, const char *name)
-{
-    return json_number_value(json_object_get(object, name));
-}
 
 /* Seconds from its end until `now`; 0: it has not ended, or this is not known. */
 static double ended_ago(const json_t *transfer, double now)
 {
     struct tm end = {0};
-    const char *text = text_of(transfer, "ended"); /* 2026-08-01T12:00:00.123456Z */
+    const char *text = json_text_or(transfer, "ended", ""); /* 2026-08-01T12:00:00.123456Z */
 
     if (sscanf(text, "%d-%d-%dT%d:%d:%d", &end.tm_year, &end.tm_mon, &end.tm_mday, &end.tm_hour,
                &end.tm_min, &end.tm_sec) != 6)
@@ -40,7 +29,7 @@ static bool has_stage(const json_t *transfer, const char *name)
 
     json_array_foreach(json_object_get(transfer, "stages"), index, stage)
     {
-        if (strcmp(text_of(stage, "stage"), name) == 0)
+        if (strcmp(json_text_or(stage, "stage", ""), name) == 0)
             return true;
     }
     return false;
@@ -53,8 +42,8 @@ static bool matters(const json_t *transfer, double now, double seconds)
 {
     double ago = ended_ago(transfer, now);
     bool live = json_is_true(json_object_get(transfer, "live"));
-    double opened_ago =
-        live ? number_of(transfer, "age_seconds") : ago + number_of(transfer, "duration_seconds");
+    double opened_ago = live ? json_number_of(transfer, "age_seconds")
+                             : ago + json_number_of(transfer, "duration_seconds");
 
     return seconds >= ago && (!has_stage(transfer, "last_land") || seconds <= opened_ago);
 }
@@ -73,7 +62,7 @@ static struct evidence evidence_of(const json_t *transfer, const json_t *pairs, 
     json_array_foreach(pairs, index, pair)
     {
         const json_t *seconds = json_object_get(pair, "state_seconds");
-        kvr_pair_state state = kvr_pair_state_from_name(text_of(pair, "state"));
+        kvr_pair_state state = kvr_pair_state_from_name(json_text_or(pair, "state", ""));
 
         evidence.pairs += state != KVR_PAIR_SPARE;
         evidence.in_trouble +=
@@ -104,10 +93,10 @@ static bool is_of_time(const char *reason)
 bool why_network(const json_t *transfer, const json_t *pairs, double now, FILE *stream)
 {
     struct evidence evidence = evidence_of(transfer, pairs, now);
-    double repeated = number_of(transfer, "retries");
-    const char *reason = text_of(transfer, "reason");
+    double repeated = json_number_of(transfer, "retries");
+    const char *reason = json_text_or(transfer, "reason", "");
     bool live = json_is_true(json_object_get(transfer, "live"));
-    bool done = strcmp(text_of(transfer, "state"), "done") == 0;
+    bool done = strcmp(json_text_or(transfer, "state", ""), "done") == 0;
     bool hurt = evidence.in_trouble > 0 || repeated > 0;
 
     if (!live && !done && !is_network(reason) && !is_of_time(reason))
@@ -117,8 +106,8 @@ bool why_network(const json_t *transfer, const json_t *pairs, double now, FILE *
     if (stream == NULL)
         return true;
     fprintf(stream, "the network between %s and %s",
-            text_of(json_object_get(transfer, "source"), "agent"),
-            text_of(json_object_get(transfer, "target"), "agent"));
+            json_text_or(json_object_get(transfer, "source"), "agent", ""),
+            json_text_or(json_object_get(transfer, "target"), "agent", ""));
     fprintf(stream, live ? " holds it up" : done ? " has held it up" : " is the cause");
     if (evidence.in_trouble > 0)
         fprintf(stream, ": %u of %u pairs of rails %s in trouble", evidence.in_trouble,
@@ -131,14 +120,14 @@ bool why_network(const json_t *transfer, const json_t *pairs, double now, FILE *
 
 void why_network_act(const json_t *transfer, FILE *stream)
 {
-    const char *target = text_of(json_object_get(transfer, "target"), "agent");
+    const char *target = json_text_or(json_object_get(transfer, "target"), "agent", "");
 
     fprintf(stream,
             "check all that lies between those cards: cables, switch ports, the speed that was "
             "negotiated, MTU; `kvrail topo --peer %s` shows which rails reach which, and `kvrail "
             "doctor --peer %s` on the source's host whether both hosts fit%s",
             target, target,
-            strcmp(text_of(transfer, "reason"), "expired") == 0
+            strcmp(json_text_or(transfer, "reason", ""), "expired") == 0
                 ? "; a longer deadline does not help"
                 : "");
 }

@@ -1,19 +1,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "tools/json_fields.h"
 #include "tools/why_print.h"
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text != NULL && text[0] != '\0' ? text : "-";
-}
-
-static double number_of(const json_t *object, const char *name)
-{
-    return json_number_value(json_object_get(object, name));
-}
 
 static bool has(const json_t *object, const char *name)
 {
@@ -22,7 +11,7 @@ static bool has(const json_t *object, const char *name)
 
 static const char *agent_of(const json_t *transfer, const char *role)
 {
-    return text_of(json_object_get(transfer, role), "agent");
+    return json_text_or(json_object_get(transfer, role), "agent", "-");
 }
 
 /* "12.3 ms", "4.21 s". */
@@ -41,8 +30,8 @@ static void print_way(const json_t *expected, const char *name, FILE *stream)
     char time[32];
 
     if (json_is_object(way))
-        fprintf(stream, "  %s: %.0f writes in %s were expected\n", name, number_of(way, "writes"),
-                time_text(number_of(way, "seconds"), time));
+        fprintf(stream, "  %s: %.0f writes in %s were expected\n", name,
+                json_number_of(way, "writes"), time_text(json_number_of(way, "seconds"), time));
 }
 
 static void print_ranks(const json_t *transfer, FILE *stream)
@@ -52,14 +41,14 @@ static void print_ranks(const json_t *transfer, FILE *stream)
     const json_t *fragments = json_object_get(transfer, "fragments");
 
     fprintf(stream, "  from tensor rank %.0f of stage %.0f to tensor rank %.0f of stage %.0f\n",
-            number_of(source, "tp"), number_of(source, "pp"), number_of(target, "tp"),
-            number_of(target, "pp"));
+            json_number_of(source, "tp"), json_number_of(source, "pp"),
+            json_number_of(target, "tp"), json_number_of(target, "pp"));
     if (json_is_object(fragments))
         fprintf(stream,
                 "  the two layouts have as little as %.0f bytes in a row at both ends: %.0f pieces "
                 "in %.0f writes (fragments %s)\n",
-                number_of(fragments, "bytes"), number_of(fragments, "pieces"),
-                number_of(fragments, "writes"), text_of(fragments, "choice"));
+                json_number_of(fragments, "bytes"), json_number_of(fragments, "pieces"),
+                json_number_of(fragments, "writes"), json_text_or(fragments, "choice", "-"));
     print_way(json_object_get(fragments, "expected"), "direct", stream);
     print_way(json_object_get(fragments, "expected"), "staged", stream);
 }
@@ -85,7 +74,7 @@ static void print_limits(const json_t *transfer, FILE *stream)
     fprintf(stream,
             "  a write has at most %s pieces at the source, %s at the target, %.0f bytes%s\n",
             pieces_text(limits, "pieces_local", local),
-            pieces_text(limits, "pieces_remote", remote), number_of(limits, "bytes"),
+            pieces_text(limits, "pieces_remote", remote), json_number_of(limits, "bytes"),
             json_is_true(json_object_get(limits, "calibrated"))
                 ? ": calibrated, the cards take more and it gains nothing"
                 : "");
@@ -94,24 +83,25 @@ static void print_limits(const json_t *transfer, FILE *stream)
 static void print_path(const json_t *transfer, FILE *stream)
 {
     if (has(transfer, "path"))
-        fprintf(stream, "  path %s: source %s, target %s\n", text_of(transfer, "path"),
-                text_of(json_object_get(transfer, "source"), "path"),
-                text_of(json_object_get(transfer, "target"), "path"));
+        fprintf(stream, "  path %s: source %s, target %s\n", json_text_or(transfer, "path", "-"),
+                json_text_or(json_object_get(transfer, "source"), "path", "-"),
+                json_text_or(json_object_get(transfer, "target"), "path", "-"));
 }
 
 static void print_head(const json_t *transfer, FILE *stream)
 {
-    fprintf(stream, "request %s, attempt %.0f, transfer %s\n", text_of(transfer, "request"),
-            number_of(transfer, "attempt"), text_of(transfer, "id"));
+    fprintf(stream, "request %s, attempt %.0f, transfer %s\n",
+            json_text_or(transfer, "request", "-"), json_number_of(transfer, "attempt"),
+            json_text_or(transfer, "id", "-"));
     if (has(transfer, "tenant"))
-        fprintf(stream, "  of the tenant %s\n", text_of(transfer, "tenant"));
+        fprintf(stream, "  of the tenant %s\n", json_text_or(transfer, "tenant", "-"));
     fprintf(stream,
             "  from %s to %s: %.0f tokens (%.0f skipped), %.0f bytes in %.0f writes of %.0f "
             "layers, %.0f written again\n",
             agent_of(transfer, "source"), agent_of(transfer, "target"),
-            number_of(transfer, "tokens"), number_of(transfer, "skip_tokens"),
-            number_of(transfer, "bytes"), number_of(transfer, "chunks"),
-            number_of(transfer, "layers"), number_of(transfer, "retries"));
+            json_number_of(transfer, "tokens"), json_number_of(transfer, "skip_tokens"),
+            json_number_of(transfer, "bytes"), json_number_of(transfer, "chunks"),
+            json_number_of(transfer, "layers"), json_number_of(transfer, "retries"));
     print_ranks(transfer, stream);
     print_limits(transfer, stream);
     print_path(transfer, stream);
@@ -127,11 +117,11 @@ static void print_stages(const json_t *transfer, FILE *stream)
     fprintf(stream, "\n  %-26s %12s  %-7s %-20s %s\n", "TIME", "AFTER", "SIDE", "AGENT", "STAGE");
     json_array_foreach(stages, index, stage)
     {
-        const char *role = text_of(stage, "role");
+        const char *role = json_text_or(stage, "role", "-");
 
-        fprintf(stream, "  %-26s %12s  %-7s %-20s %s\n", text_of(stage, "at"),
-                time_text(number_of(stage, "seconds"), after), role, agent_of(transfer, role),
-                text_of(stage, "stage"));
+        fprintf(stream, "  %-26s %12s  %-7s %-20s %s\n", json_text_or(stage, "at", "-"),
+                time_text(json_number_of(stage, "seconds"), after), role, agent_of(transfer, role),
+                json_text_or(stage, "stage", "-"));
     }
     if (json_array_size(stages) == 0)
         fprintf(stream, "  no stage has been reported\n");
@@ -154,9 +144,9 @@ static double moment(const json_t *transfer, const char *name, const char *role)
 
     json_array_foreach(json_object_get(transfer, "stages"), index, stage)
     {
-        if (strcmp(text_of(stage, "stage"), name) == 0 &&
-            (role == NULL || strcmp(text_of(stage, "role"), role) == 0))
-            return number_of(stage, "seconds");
+        if (strcmp(json_text_or(stage, "stage", "-"), name) == 0 &&
+            (role == NULL || strcmp(json_text_or(stage, "role", "-"), role) == 0))
+            return json_number_of(stage, "seconds");
     }
     return -1;
 }
@@ -196,16 +186,16 @@ static void print_side(const json_t *transfer, const char *role, FILE *stream)
 {
     const json_t *side = json_object_get(transfer, role);
 
-    fprintf(stream, "  %s %s ", role, text_of(side, "agent"));
+    fprintf(stream, "  %s %s ", role, json_text_or(side, "agent", "-"));
     if (has(side, "outcome"))
-        fprintf(stream, "ended with %s", text_of(side, "outcome"));
+        fprintf(stream, "ended with %s", json_text_or(side, "outcome", "-"));
     else if (json_is_true(json_object_get(side, "lost")))
         fprintf(stream, "fell silent and will not say how it ended");
     else if (has(side, "agent"))
         fprintf(stream, "has not ended");
     else
         fprintf(stream, "has not been heard of");
-    fprintf(stream, has(side, "detail") ? ": %s\n" : "\n", text_of(side, "detail"));
+    fprintf(stream, has(side, "detail") ? ": %s\n" : "\n", json_text_or(side, "detail", "-"));
 }
 
 /* Why it was where it was after its last good stage. */
@@ -223,7 +213,7 @@ static const char *last_good_stage(const json_t *transfer)
 
     json_array_foreach(json_object_get(transfer, "stages"), index, stage)
     {
-        const char *name = text_of(stage, "stage");
+        const char *name = json_text_or(stage, "stage", "-");
 
         if (strcmp(name, "failing") != 0 && strcmp(name, "ended") != 0)
             last = name;
@@ -252,12 +242,12 @@ static bool print_network(const struct why_case *of, const char *before, FILE *s
 
 static void print_live(const struct why_case *of, FILE *stream)
 {
-    const char *state = text_of(of->transfer, "state");
+    const char *state = json_text_or(of->transfer, "state", "-");
     struct why_advice advice = advice_at(of->transfer, state);
     char age[32];
 
     fprintf(stream, "\nIt is not done after %s (%s): ",
-            time_text(number_of(of->transfer, "age_seconds"), age), state);
+            time_text(json_number_of(of->transfer, "age_seconds"), age), state);
     if (!print_network(of, "", stream))
         fprintf(stream, "%s.\nWhat to do: %s.\n", advice.why, advice.act);
 }
@@ -265,17 +255,20 @@ static void print_live(const struct why_case *of, FILE *stream)
 static void print_end(const struct why_case *of, FILE *stream)
 {
     const json_t *transfer = of->transfer;
-    const char *state = text_of(transfer, "state"), *reason = text_of(transfer, "reason");
+    const char *state = json_text_or(transfer, "state", "-"),
+               *reason = json_text_or(transfer, "reason", "-");
     char took[32];
 
     if (strcmp(state, "done") == 0) {
         fprintf(stream, "\nIt is done, after %s.\n",
-                time_text(number_of(transfer, "duration_seconds"), took));
+                time_text(json_number_of(transfer, "duration_seconds"), took));
         (void)print_network(of, "On its way ", stream);
         return;
     }
-    fprintf(stream, "\nIt is %s (%s) because %s", state, reason, text_of(transfer, "reason_text"));
-    fprintf(stream, has(transfer, "detail") ? ": %s.\n" : ".\n", text_of(transfer, "detail"));
+    fprintf(stream, "\nIt is %s (%s) because %s", state, reason,
+            json_text_or(transfer, "reason_text", "-"));
+    fprintf(stream, has(transfer, "detail") ? ": %s.\n" : ".\n",
+            json_text_or(transfer, "detail", "-"));
     if (print_network(of, "At its end: ", stream))
         return;
     fprintf(stream, "At its end: %s.\n", advice_at(transfer, last_good_stage(transfer)).why);
@@ -306,13 +299,13 @@ void why_print_others(const json_t *transfers, const char *explained_id, FILE *s
 
     json_array_foreach(transfers, index, transfer)
     {
-        if (strcmp(text_of(transfer, "id"), explained_id) == 0)
+        if (strcmp(json_text_or(transfer, "id", "-"), explained_id) == 0)
             continue;
         if (first)
             fprintf(stream, "\nOther transfers of requests with that beginning, newest first:\n");
         first = false;
-        fprintf(stream, "  %s  %-12s %-14s %s\n", text_of(transfer, "id"),
-                text_of(transfer, "state"), text_of(transfer, "reason"),
-                text_of(transfer, "request"));
+        fprintf(stream, "  %s  %-12s %-14s %s\n", json_text_or(transfer, "id", "-"),
+                json_text_or(transfer, "state", "-"), json_text_or(transfer, "reason", "-"),
+                json_text_or(transfer, "request", "-"));
     }
 }

@@ -4,14 +4,16 @@
  *   {"at_s": 81.402265, "engine": "target", "what": "done", "request": 7, "status": "ok",
  * "terminal": true}
  *
- * at_s is CLOCK_MONOTONIC, so that times of other processes of the host compare. `what` is:
+ * at_s is CLOCK_MONOTONIC, so that times of other processes of the host compare. `what` is one of:
  *
- *   attached   the engine has a connection to its agent, and lends its pages
- *   opened     the agent has taken the publish or fetch; pages: that it lends until the terminal
- * event NAME       an event of that name (kvrail_event_name); without a request it is about the
- * connection detached   the connection is over missing    the connection is over, and the request's
- * terminal event did not come finished   the engine's work is over; pages: that are not free, with
- * those of its prefix cache
+ * - attached: the engine has a connection to its agent, and lends its pages.
+ * - opened: the agent has taken the publish or fetch. pages: those that it lends until the terminal
+ *   event.
+ * - The name of an event (kvrail_event_name). Without a request it is about the connection.
+ * - detached: the connection is over.
+ * - missing: the connection is over, and the request's terminal event did not come.
+ * - finished: the engine's work is over. pages: those that are not free, with those of its prefix
+ *   cache.
  *
  * Both engines append to one file, a line in one write. LAYER_IN and TAIL_IN are left out. */
 #ifndef KVR_TOOLS_REPLAY_JOURNAL_H
