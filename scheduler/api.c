@@ -19,17 +19,19 @@ struct api {
     struct store *store;
     struct fleet *fleet;
     struct metrics *metrics;
+    struct health *health;
     kvr_ns started;
     json_t *summary; /* the last one made */
     kvr_ns summary_at;
 };
 
-struct api *api_open(struct store *store, struct fleet *fleet, struct metrics *metrics)
+struct api *api_open(struct store *store, struct fleet *fleet, struct metrics *metrics,
+                     struct health *health)
 {
     struct api *api = calloc(1, sizeof(*api));
 
     if (api != NULL)
-        *api = (struct api){store, fleet, metrics, kvr_clock_now(), NULL, 0};
+        *api = (struct api){store, fleet, metrics, health, kvr_clock_now(), NULL, 0};
     return api;
 }
 
@@ -93,6 +95,8 @@ static void database_failed(struct api *api, struct api_answer *answer)
                   "the search took more than 2 s: give more of the request's id, or a state");
         return;
     }
+    if (store_trouble(api->store) == HEALTH_DAMAGED)
+        health_set(api->health, HEALTH_DAMAGED, store_problem(api->store));
     snprintf(message, sizeof(message), "the database cannot be read: %s",
              store_problem(api->store));
     api_error(answer, 503, message);
@@ -456,17 +460,6 @@ static void get_summary(struct api *api, struct api_answer *answer)
     api_answer_with(answer, 200, json_incref(api->summary));
 }
 
-static void get_health(struct api *api, struct api_answer *answer)
-{
-    struct transfer transfer;
-    bool found;
-
-    if (!store_get_transfer(api->store, 0, &transfer, &found))
-        database_failed(api, answer);
-    else
-        api_answer_with(answer, 200, json_pack("{s:s}", "status", "ok"));
-}
-
 void api_get(struct api *api, const char *path, const struct api_query *query,
              struct api_answer *ret_answer)
 {
@@ -488,13 +481,11 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
         api_get_matrix(api->fleet, query, ret_answer);
     } else if (strcmp(path, "/api/v1/audit") == 0) {
         get_audit(api, query, ret_answer);
-    } else if (strcmp(path, "/healthz") == 0) {
-        get_health(api, ret_answer);
     } else {
-        api_error(
-            ret_answer, 404,
-            "there is nothing at this path; there are /, /metrics, /healthz, /api/v1/summary, "
-            "/api/v1/agents, /api/v1/transfers, /api/v1/transfers/ID, /api/v1/rails/matrix, "
-            "/api/v1/audit and /api/v1/session");
+        api_error(ret_answer, 404,
+                  "there is nothing at this path; there are /, /metrics, /healthz, /readyz, "
+                  "/api/v1/summary, /api/v1/agents, /api/v1/transfers, /api/v1/transfers/ID, "
+                  "/api/v1/rails/matrix, "
+                  "/api/v1/audit and /api/v1/session");
     }
 }

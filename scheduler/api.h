@@ -1,6 +1,7 @@
 /* The answers of the HTTP API, without HTTP: paths and parameters in, JSON out.
  *
- *   /healthz                   {"status":"ok"} or 503 when the database cannot be read
+ *   /healthz, /readyz          {"status":"ok"|"degraded"|"failing","problems":[…]}. /healthz: 503
+ *                              while nothing can be stored; /readyz: 503 with any problem
  *   /api/v1/summary            counts by state, throughput, latency, failures by reason
  *   /api/v1/agents             agents with rails, engines and counters
  *   /api/v1/transfers          ?state=live|<state>&limit=1..500&after=<cursor>; newest first
@@ -21,6 +22,7 @@
 #include <jansson.h>
 
 #include "scheduler/fleet.h"
+#include "scheduler/health.h"
 #include "scheduler/metrics.h"
 #include "scheduler/store.h"
 
@@ -41,7 +43,8 @@ struct api_answer {
 struct api;
 
 /* store: a reader's. All borrowed. NULL: no memory. */
-struct api *api_open(struct store *store, struct fleet *fleet, struct metrics *metrics);
+struct api *api_open(struct store *store, struct fleet *fleet, struct metrics *metrics,
+                     struct health *health);
 struct api *api_close(struct api *api);
 
 void api_get(struct api *api, const char *path, const struct api_query *query,
@@ -54,6 +57,8 @@ void api_bad_request(struct api_answer *ret_answer, const char *format, const ch
 void api_answer_with(struct api_answer *ret_answer, unsigned status, json_t *object);
 void api_get_matrix(struct fleet *fleet, const struct api_query *query,
                     struct api_answer *ret_answer);
+/* ready: for /readyz, else for /healthz. Any thread. */
+void api_get_health(struct health *health, bool ready, struct api_answer *ret_answer);
 /* Decimal digits only. false: not such a number; *ret_number is unchanged. */
 bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 

@@ -16,6 +16,7 @@ json_t *json_transfer(const struct transfer *transfer, int64_t now_ns);
 json_t *json_event(const struct stored_event *event, const char *tenant, int64_t from_ns);
 /* {"audit": [...], "next": ...}; NULL: the database failed. */
 json_t *json_audit(struct store *store, int64_t before, uint32_t limit);
+json_t *json_health(const struct health_view *view);
 json_t *json_agent(const struct agent_view *agent, int64_t now_ns);
 /* api_traits.c */
 json_t *json_host_traits(const struct kvr_host_traits *traits);

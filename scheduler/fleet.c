@@ -37,7 +37,14 @@ struct fleet {
 
 const char *agent_state_name(agent_state state)
 {
-    return state == AGENT_UP ? "up" : state == AGENT_LOST ? "lost" : "stopped";
+    static const char *const names[] = {
+        [AGENT_UP] = "up",
+        [AGENT_AWAITED] = "awaited",
+        [AGENT_LOST] = "lost",
+        [AGENT_STOPPED] = "stopped",
+    };
+
+    return names[state];
 }
 
 struct fleet *fleet_open(void)
@@ -334,6 +341,19 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     return member != NULL;
 }
 
+void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now)
+{
+    struct member *member;
+
+    pthread_mutex_lock(&fleet->lock);
+    member = member_of(fleet, report->agent);
+    if (member != NULL && report->facts != NULL && member->row.boot == report->boot) {
+        member->since = now;
+        member->heard = true;
+    }
+    pthread_mutex_unlock(&fleet->lock);
+}
+
 bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report,
                      char ret_host[KVR_NAME_BYTES])
 {
@@ -446,7 +466,9 @@ static agent_state state_of(const struct member *member, kvr_ns now)
 {
     if (member->row.stopped)
         return AGENT_STOPPED;
-    return member->heard && now - member->since <= FLEET_SILENT_NS ? AGENT_UP : AGENT_LOST;
+    if (is_silent(member->since, now))
+        return AGENT_LOST;
+    return member->heard ? AGENT_UP : AGENT_AWAITED;
 }
 
 void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)

@@ -1,8 +1,8 @@
 /* The agents, by their last reports.
  *
  * The fleet lives in memory; the API shows it. The database has a copy of the committed reports. At
- * the start the fleet is filled from it, so an agent is known (as lost) before it reports again. An
- * agent that is silent longer than FLEET_SILENT_NS is lost. Any thread: a lock of its own. */
+ * the start the fleet is filled from it, so an agent is known (as awaited) before it reports again.
+ * An agent that is silent longer than FLEET_SILENT_NS is lost. Any thread: a lock of its own. */
 #ifndef KVR_SCHEDULER_FLEET_H
 #define KVR_SCHEDULER_FLEET_H
 
@@ -16,6 +16,7 @@
 
 typedef enum agent_state {
     AGENT_UP,
+    AGENT_AWAITED, /* known from the database, and the scheduler has not run for long enough */
     AGENT_LOST,    /* silent */
     AGENT_STOPPED, /* it announced its end */
 } agent_state;
@@ -55,6 +56,9 @@ bool fleet_load(struct fleet *fleet, struct store *store);
 /* Takes a report of the agent. False when there are FLEET_AGENTS_MAX others. */
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
                   int64_t wall_ns);
+
+/* The agent's report came and is not stored yet: the agent is not silent. */
+void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now);
 
 /* Before fleet_update: true when an earlier start of the agent reports again after a later one, so
  * two agents have one name. Once for each name; ret_host: the other one's host. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "scheduler/metrics_self.h"
 
 #define INGEST_PATH  "/ingest/v1/events"
 #define SESSION_PATH "/api/v1/session"
@@ -25,6 +26,9 @@ static enum MHD_Result get_metrics(struct request *request)
     if (out == NULL)
         return MHD_NO;
     metrics_write(http->options.metrics, http->options.fleet, kvr_clock_now(), out);
+    metrics_write_self(
+        &(struct metrics_self){http->options.health, http->options.ingest, http->options.state_dir},
+        kvr_clock_now(), out);
     if (fclose(out) != 0) {
         free(text);
         return MHD_NO;
@@ -65,6 +69,14 @@ static enum MHD_Result ask(struct request *request, const char *path)
     return MHD_YES;
 }
 
+static enum MHD_Result get_health(struct request *request, const char *path)
+{
+    struct api_answer answer;
+
+    api_get_health(request->http->options.health, strcmp(path, "/readyz") == 0, &answer);
+    return http_send_json(request, &answer);
+}
+
 static enum MHD_Result get(struct request *request, const char *path)
 {
     struct http *http = request->http;
@@ -72,6 +84,8 @@ static enum MHD_Result get(struct request *request, const char *path)
 
     if (strcmp(path, "/metrics") == 0)
         return get_metrics(request);
+    if (request->route == ROUTE_HEALTH)
+        return get_health(request, path);
     if (page_get(http->options.web_root, path, &page))
         return http_send_page(request, &page);
     if (!http_query(request))
@@ -115,7 +129,7 @@ static request_route route_of(const char *path)
         return ROUTE_SESSION;
     if (strcmp(path, "/metrics") == 0)
         return ROUTE_METRICS;
-    if (strcmp(path, "/healthz") == 0)
+    if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0)
         return ROUTE_HEALTH;
     return page_is(path) ? ROUTE_PAGE : ROUTE_API;
 }
@@ -317,6 +331,7 @@ kvr_status http_start(const struct http_options *options, struct http **ret_http
 void http_drain(struct http *http)
 {
     atomic_store(&http->draining, true);
+    health_set(http->options.health, HEALTH_STOPPING, "");
 }
 
 void http_tick(struct http *http, kvr_ns now)

@@ -4,7 +4,8 @@
  *   POST /api/v1/requests/…  order.h; likewise
  *   …    /api/v1/session     http_session.c
  *   GET  /metrics            Prometheus text
- *   GET  /api/…, /healthz    api.h
+ *   GET  /healthz, /readyz   api_health.c
+ *   GET  /api/…              api.h
  *   GET  /, /app.js …        the page, compiled in or from --web-root
  *
  * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX; connections
@@ -32,6 +33,8 @@ struct http_options {
     struct ingest *ingest;
     struct fleet *fleet;
     struct metrics *metrics;
+    struct health *health;
+    const char *state_dir; /* of the database */
     struct queries *queries;
     struct access *access;
     struct http_tls *tls; /* NULL: plain HTTP */

@@ -21,6 +21,7 @@ struct waiting {
     struct kvr_report *report; /* or NULL */
     struct order *order;       /* or NULL */
     struct audit_entry audit;  /* where neither is there */
+    kvr_ns since;              /* it waits */
     ingest_answered *answered;
     void *self;
     kvr_status status;
@@ -40,7 +41,8 @@ struct ingest {
     bool stopping;           /* by lock, as the next two */
     struct waiting *waiting; /* INGEST_WAITING_MAX */
     int waiting_count;
-    struct waiting *under_way; /* the writer's own: the reports that it took */
+    struct ingest_load round;  /* by lock: what the writer took */
+    struct waiting *under_way; /* the writer's own: the same */
 };
 
 static kvr_status submit(struct ingest *ingest, const struct waiting *waiting)
@@ -50,7 +52,8 @@ static kvr_status submit(struct ingest *ingest, const struct waiting *waiting)
     pthread_mutex_lock(&ingest->lock);
     taken = !ingest->stopping && ingest->waiting_count < INGEST_WAITING_MAX;
     if (taken) {
-        ingest->waiting[ingest->waiting_count++] = *waiting;
+        ingest->waiting[ingest->waiting_count] = *waiting;
+        ingest->waiting[ingest->waiting_count++].since = kvr_clock_now();
         pthread_cond_signal(&ingest->change);
     }
     pthread_mutex_unlock(&ingest->lock);
@@ -62,6 +65,8 @@ static kvr_status submit(struct ingest *ingest, const struct waiting *waiting)
 kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
                          ingest_answered *answered, void *self)
 {
+    /* Its agent lives, however long the database takes. */
+    fleet_hear(ingest->options.fleet, report, kvr_clock_now());
     return submit(ingest, &(struct waiting){.report = report, .answered = answered, .self = self});
 }
 
@@ -69,6 +74,19 @@ kvr_status ingest_order(struct ingest *ingest, struct order *order, ingest_answe
                         void *self)
 {
     return submit(ingest, &(struct waiting){.order = order, .answered = answered, .self = self});
+}
+
+struct ingest_load ingest_load(struct ingest *ingest)
+{
+    struct ingest_load load;
+
+    pthread_mutex_lock(&ingest->lock);
+    load = ingest->round;
+    load.waiting += ingest->waiting_count;
+    if (load.since == 0 && ingest->waiting_count > 0)
+        load.since = ingest->waiting[0].since;
+    pthread_mutex_unlock(&ingest->lock);
+    return load;
 }
 
 /* For a reader of the log, in the order of the commits. */
@@ -112,6 +130,7 @@ static int take(struct ingest *ingest, bool *ret_stopping)
     ingest->waiting = ingest->under_way;
     ingest->waiting_count = 0;
     ingest->under_way = taken;
+    ingest->round = (struct ingest_load){count, count > 0 ? taken[0].since : 0};
     *ret_stopping = ingest->stopping;
     pthread_mutex_unlock(&ingest->lock);
     return count;
@@ -248,6 +267,22 @@ static void answer_one(struct ingest *ingest, struct waiting *waiting, kvr_statu
     kvr_report_free(waiting->report);
 }
 
+/* Before the rollback: problem is what else than the database refused, or NULL. */
+static void not_stored(struct ingest *ingest, const char *problem)
+{
+    struct store *store = ingest->options.store;
+
+    health_failed(ingest->options.health, problem != NULL ? HEALTH_COMMITS : store_trouble(store),
+                  problem != NULL ? problem : store_problem(store));
+}
+
+static void round_over(struct ingest *ingest)
+{
+    pthread_mutex_lock(&ingest->lock);
+    ingest->round = (struct ingest_load){0};
+    pthread_mutex_unlock(&ingest->lock);
+}
+
 static void write_round(struct ingest *ingest, int count)
 {
     int64_t now_ns = wall_now(ingest);
@@ -257,15 +292,18 @@ static void write_round(struct ingest *ingest, int count)
 
     if (status == KVR_OK) {
         metrics_committed(ingest->options.metrics, kvr_clock_now() - begin);
+        if (store_has_written(ingest->options.store))
+            health_stored(ingest->options.health);
         apply_count(ingest->apply, ingest->options.metrics, now_ns);
         tell_fleet(ingest, count, now_ns);
     } else {
+        not_stored(ingest, status == KVR_NO_MEMORY ? error.detail : NULL);
         store_rollback(ingest->options.store);
-        kvr_log_failure(KVR_LOG_ERROR, "no report was stored, agents will send them again", &error);
     }
     apply_reset(ingest->apply);
     for (int i = 0; i < count; i++)
         answer_one(ingest, &ingest->under_way[i], status, &error);
+    round_over(ingest);
 }
 
 static bool lose(struct ingest *ingest, const char *agent, const struct fleet_boots *alive,
@@ -277,10 +315,12 @@ static bool lose(struct ingest *ingest, const char *agent, const struct fleet_bo
                   apply_agent_gone(ingest->apply, agent, alive, detail, &error) == KVR_OK &&
                   apply_flush(ingest->apply, &error) == KVR_OK && store_commit(store);
 
-    if (stored)
+    if (stored) {
         apply_count(ingest->apply, ingest->options.metrics, wall_now(ingest));
-    else
+    } else {
+        not_stored(ingest, NULL);
         store_rollback(store);
+    }
     apply_reset(ingest->apply);
     return stored;
 }
@@ -319,6 +359,7 @@ static void prune(struct ingest *ingest)
         if (!store_begin(store) || !store_prune(store, before_ns, states, &removed) ||
             !store_commit(store)) {
             kvr_log_error("rows past --retention stay: %s", store_problem(store));
+            not_stored(ingest, NULL);
             store_rollback(store);
             return;
         }
@@ -327,8 +368,18 @@ static void prune(struct ingest *ingest)
     fleet_prune(ingest->options.fleet, before_ns);
 }
 
+/* Also where no report comes that could not be stored. */
+static void look_for_database(struct ingest *ingest)
+{
+    if (store_has_moved(ingest->options.store))
+        health_set(ingest->options.health, HEALTH_MISSING, "");
+    else
+        health_clear(ingest->options.health, HEALTH_MISSING);
+}
+
 static void keep_house(struct ingest *ingest)
 {
+    look_for_database(ingest);
     lose_silent(ingest);
     if (ingest->options.retention != KVR_NEVER)
         prune(ingest);

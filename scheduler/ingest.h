@@ -11,6 +11,7 @@
 #define KVR_SCHEDULER_INGEST_H
 
 #include "scheduler/fleet.h"
+#include "scheduler/health.h"
 #include "scheduler/metrics.h"
 #include "scheduler/order.h"
 #include "scheduler/store.h"
@@ -29,6 +30,7 @@ struct ingest_options {
     struct store *store; /* the writer's; used by the thread only, from start to stop */
     struct fleet *fleet;
     struct metrics *metrics;
+    struct health *health;
     kvr_ns retention;  /* KVR_NEVER: keep everything */
     kvr_ns agent_lost; /* silence after which an agent's transfers are lost; 0: 60 s */
 };
@@ -46,6 +48,12 @@ KVR_MUST_CHECK kvr_status ingest_start(const struct ingest_options *options,
 void ingest_stop(struct ingest *ingest);
 /* After ingest_stop, when no thread submits any more. Returns NULL. */
 struct ingest *ingest_close(struct ingest *ingest);
+
+struct ingest_load {
+    int waiting;  /* reports, orders and entries of the audit log that are not answered yet */
+    kvr_ns since; /* the one that waits longest came then; 0: none waits */
+};
+struct ingest_load ingest_load(struct ingest *ingest); /* any thread */
 
 /* Owns the report in any case. KVR_AGAIN: too many wait, or it is stopping; then `answered` is not
  * called. */

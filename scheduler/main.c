@@ -215,7 +215,6 @@ static void look_for_absence(const struct scheduler *scheduler, struct kvr_absen
 {
     kvr_ns away = kvr_absence_tick(absence, now, KVR_S);
 
-    fleet_tick(scheduler->fleet, now);
     if (away == 0)
         return;
     kvr_log_warning(KVR_ABSENCE_SENTENCE, away / KVR_MS);
@@ -224,7 +223,7 @@ static void look_for_absence(const struct scheduler *scheduler, struct kvr_absen
 
 /* Returns SIGTERM or SIGINT; until then it handles each SIGHUP and does the work of each second. */
 static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct config *config,
-                        const struct scheduler *scheduler)
+                        struct scheduler *scheduler)
 {
     const struct timespec second = {.tv_sec = 1};
     struct kvr_absence absence = {0};
@@ -241,7 +240,7 @@ static int wait_for_end(const sigset_t *signals, int argc, char **argv, struct c
             return number;
         }
         look_for_absence(scheduler, &absence, kvr_clock_now());
-        http_tick(scheduler->http, kvr_clock_now());
+        scheduler_tick(scheduler, kvr_clock_now());
         kvr_log_tick();
     }
 }

@@ -1,16 +1,26 @@
 #include "scheduler/scheduler.h"
 
+#include <limits.h>
+#include <stdio.h>
+
+#define LAGGING_NS (3 * KVR_S) /* half of what an agent may be silent */
+
 static kvr_status state_open(const struct scheduler_options *options, struct scheduler *scheduler,
                              struct kvr_error *error)
 {
+    char database[PATH_MAX + 16];
     uint64_t counts[STATE_END];
 
     KVR_TRY(store_open_writer(options->state_dir, &scheduler->writer, error));
     KVR_TRY(store_open_reader(options->state_dir, &scheduler->reader, error));
     scheduler->fleet = fleet_open();
     scheduler->metrics = metrics_open();
-    scheduler->api = api_open(scheduler->reader, scheduler->fleet, scheduler->metrics);
-    if (scheduler->fleet == NULL || scheduler->metrics == NULL || scheduler->api == NULL)
+    snprintf(database, sizeof(database), "%s/kvrail.db", options->state_dir);
+    scheduler->health = health_open(database);
+    scheduler->api =
+        api_open(scheduler->reader, scheduler->fleet, scheduler->metrics, scheduler->health);
+    if (scheduler->health == NULL || scheduler->fleet == NULL || scheduler->metrics == NULL ||
+        scheduler->api == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
     if (!fleet_load(scheduler->fleet, scheduler->reader) ||
         !store_count_states(scheduler->reader, counts))
@@ -28,11 +38,14 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
     struct ingest_options ingest = {.store = scheduler->writer,
                                     .fleet = scheduler->fleet,
                                     .metrics = scheduler->metrics,
+                                    .health = scheduler->health,
                                     .retention = options->retention};
     struct http_options http = {.listen = options->listen,
                                 .web_root = options->web_root,
                                 .fleet = scheduler->fleet,
-                                .metrics = scheduler->metrics};
+                                .metrics = scheduler->metrics,
+                                .health = scheduler->health,
+                                .state_dir = options->state_dir};
 
     if (status == KVR_OK)
         status = ingest_start(&ingest, &scheduler->ingest, error);
@@ -51,6 +64,22 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
     return status;
 }
 
+void scheduler_tick(struct scheduler *scheduler, kvr_ns now)
+{
+    struct ingest_load load = ingest_load(scheduler->ingest);
+    char detail[KVR_DETAIL_BYTES];
+
+    fleet_tick(scheduler->fleet, now);
+    http_tick(scheduler->http, now);
+    if (load.since == 0 || now < load.since + LAGGING_NS) {
+        health_clear(scheduler->health, HEALTH_LAGGING);
+        return;
+    }
+    snprintf(detail, sizeof(detail), "%d wait, the oldest for %.1f s", load.waiting,
+             (double)(now - load.since) / 1e9);
+    health_set(scheduler->health, HEALTH_LAGGING, detail);
+}
+
 void scheduler_close(struct scheduler *scheduler)
 {
     if (scheduler->http != NULL)
@@ -66,6 +95,7 @@ void scheduler_close(struct scheduler *scheduler)
     http_tls_close(scheduler->tls);
     api_close(scheduler->api);
     metrics_close(scheduler->metrics);
+    health_close(scheduler->health);
     fleet_close(scheduler->fleet);
     store_close(scheduler->reader);
     store_close(scheduler->writer);

@@ -17,6 +17,7 @@ struct scheduler {
     struct store *writer, *reader;
     struct fleet *fleet;
     struct metrics *metrics;
+    struct health *health;
     struct ingest *ingest;
     struct api *api;
     struct queries *queries;
@@ -29,6 +30,8 @@ struct scheduler {
 /* *scheduler is zeroed before. The caller closes it, also after a failure. */
 KVR_MUST_CHECK kvr_status scheduler_open(const struct scheduler_options *options,
                                          struct scheduler *scheduler, struct kvr_error *error);
+/* About once a second, from one thread. */
+void scheduler_tick(struct scheduler *scheduler, kvr_ns now);
 /* Refuses new reports first, then commits and answers the reports that the writer holds. */
 void scheduler_close(struct scheduler *scheduler);
 

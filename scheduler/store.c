@@ -1,7 +1,6 @@
 #include "scheduler/store.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,15 +11,10 @@
 #include "scheduler/embedded.h"
 #include "scheduler/store_rows.h"
 
-#define PATH_BYTES          (PATH_MAX + 64)
+#define BUSY_MS             2000  /* no other program should write; agents wait for their answers */
 #define STEPS_BETWEEN_LOOKS 20000 /* of SQLite, at the clock: under a millisecond */
 
 static const char *const statements[] = {STORE_STATEMENT_LIST(KVR_NAME)};
-
-static bool database_path(const char *folder, char path[PATH_BYTES])
-{
-    return snprintf(path, PATH_BYTES, "%s/kvrail.db", folder) < PATH_MAX;
-}
 
 sqlite3_stmt *store_statement(struct store *store, store_sql sql)
 {
@@ -35,7 +29,8 @@ sqlite3_stmt *store_statement(struct store *store, store_sql sql)
 
 const char *store_problem(struct store *store)
 {
-    return sqlite3_errmsg(store->database);
+    return store->moved ? "the file of the database is not at its place"
+                        : sqlite3_errmsg(store->database);
 }
 
 void store_set_deadline(struct store *store, kvr_ns deadline)
@@ -55,14 +50,27 @@ static int is_late(void *self)
     return store->deadline != 0 && kvr_clock_now() > store->deadline;
 }
 
+void store_watch_deadline(struct store *store, bool watch)
+{
+    sqlite3_progress_handler(store->database, watch ? STEPS_BETWEEN_LOOKS : 0,
+                             watch ? is_late : NULL, store);
+}
+
 bool store_begin(struct store *store)
 {
-    return store_do(store, SQL_BEGIN, NULL, 0);
+    store->moved = store_has_moved(store);
+    store->changes = sqlite3_total_changes(store->database);
+    return !store->moved && store_do(store, SQL_BEGIN, NULL, 0);
 }
 
 bool store_commit(struct store *store)
 {
     return store_do(store, SQL_COMMIT, NULL, 0);
+}
+
+bool store_has_written(struct store *store)
+{
+    return sqlite3_total_changes(store->database) != store->changes;
 }
 
 void store_rollback(struct store *store)
@@ -82,33 +90,44 @@ struct store *store_close(struct store *store)
     return NULL;
 }
 
-static kvr_status open_database(const char *folder, int flags, const char *pragmas,
-                                struct store **ret_store, struct kvr_error *error)
+static kvr_status cannot_use(struct store *store, const char *folder, struct kvr_error *error)
+{
+    return kvr_error_set(error, KVR_SYSTEM, "store", "cannot use the database %s/kvrail.db: %s",
+                         folder, store_problem(store));
+}
+
+static kvr_status open_database(const char *folder, int flags, struct store **ret_store,
+                                struct kvr_error *error)
 {
     struct store *store = calloc(1, sizeof(*store));
-    char path[PATH_BYTES];
-    int result;
+    char path[STORE_PATH_BYTES];
+    kvr_status status;
 
     if (store == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "store", "no memory for the database");
-    if (!database_path(folder, path)) {
+    if (!store_file_path(folder, "", path)) {
         store_close(store);
         return kvr_error_set(error, KVR_TOO_LARGE, "store", "the state folder's path is too long");
     }
-    result = sqlite3_open_v2(path, &store->database, flags | SQLITE_OPEN_NOMUTEX, NULL);
-    if (result == SQLITE_OK) {
-        sqlite3_busy_timeout(store->database, 5000);
-        sqlite3_extended_result_codes(store->database, 1);
-        result = sqlite3_exec(store->database, pragmas, NULL, NULL, NULL);
-    }
-    if (result != SQLITE_OK) {
-        kvr_error_set(error, KVR_SYSTEM, "store", "cannot use the database %s: %s", path,
-                      store->database != NULL ? store_problem(store) : sqlite3_errstr(result));
+    if (sqlite3_open_v2(path, &store->database, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+        status = store->database != NULL
+                     ? cannot_use(store, folder, error)
+                     : kvr_error_set(error, KVR_NO_MEMORY, "store", "no memory for the database");
         store_close(store);
-        return KVR_SYSTEM;
+        return status;
     }
+    sqlite3_busy_timeout(store->database, BUSY_MS);
+    sqlite3_extended_result_codes(store->database, 1);
     *ret_store = store;
     return KVR_OK;
+}
+
+static kvr_status set_up(struct store *store, const char *folder, const char *pragmas,
+                         struct kvr_error *error)
+{
+    return sqlite3_exec(store->database, pragmas, NULL, NULL, NULL) == SQLITE_OK
+               ? KVR_OK
+               : cannot_use(store, folder, error);
 }
 
 /* ---- migrations ---- */
@@ -132,7 +151,7 @@ static kvr_status read_version(struct store *store, int *ret_version, struct kvr
 static kvr_status back_up(struct store *store, const char *folder, int version,
                           struct kvr_error *error)
 {
-    char path[PATH_BYTES], partial[PATH_BYTES + 8], sql[] = "VACUUM INTO ?1";
+    char path[STORE_PATH_BYTES], partial[STORE_PATH_BYTES + 8], sql[] = "VACUUM INTO ?1";
     sqlite3_stmt *statement = NULL;
     int result, failure;
 
@@ -235,23 +254,37 @@ static kvr_status check_providers(struct store *store, const char *folder, struc
     return status;
 }
 
+/* A damaged one is set aside. */
+static kvr_status open_whole(const char *folder, struct store **ret_store, struct kvr_error *error)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    char problem[KVR_DETAIL_BYTES];
+
+    KVR_TRY(open_database(folder, flags, ret_store, error));
+    if (!store_file_damaged(*ret_store, problem))
+        return KVR_OK;
+    *ret_store = store_close(*ret_store);
+    KVR_TRY(store_file_set_aside(folder, problem, error));
+    return open_database(folder, flags, ret_store, error);
+}
+
 kvr_status store_open_writer(const char *folder, struct store **ret_store, struct kvr_error *error)
 {
     struct store *store = NULL;
     kvr_status status;
 
+    KVR_TRY(open_whole(folder, &store, error));
+    status = set_up(store, folder,
+                    "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+                    "PRAGMA cache_size = -65536",
+                    error);
     /* The version is looked at before journal_mode changes anything in a newer database. */
-    KVR_TRY(open_database(folder, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                          "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-                          "PRAGMA cache_size = -65536",
-                          &store, error));
-    status = bring_up_to_date(store, folder, error);
+    if (status == KVR_OK)
+        status = bring_up_to_date(store, folder, error);
     if (status == KVR_OK)
         status = check_providers(store, folder, error);
-    if (status == KVR_OK &&
-        sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_OK)
-        status = kvr_error_set(error, KVR_SYSTEM, "store", "the database cannot use WAL: %s",
-                               store_problem(store));
+    if (status == KVR_OK)
+        status = set_up(store, folder, "PRAGMA journal_mode = WAL", error);
     if (status != KVR_OK) {
         store_close(store);
         return status;
@@ -262,8 +295,16 @@ kvr_status store_open_writer(const char *folder, struct store **ret_store, struc
 
 kvr_status store_open_reader(const char *folder, struct store **ret_store, struct kvr_error *error)
 {
-    KVR_TRY(
-        open_database(folder, SQLITE_OPEN_READONLY, "PRAGMA query_only = ON", ret_store, error));
-    sqlite3_progress_handler((*ret_store)->database, STEPS_BETWEEN_LOOKS, is_late, *ret_store);
+    struct store *store = NULL;
+    kvr_status status;
+
+    KVR_TRY(open_database(folder, SQLITE_OPEN_READONLY, &store, error));
+    status = set_up(store, folder, "PRAGMA query_only = ON", error);
+    if (status != KVR_OK) {
+        store_close(store);
+        return status;
+    }
+    store_watch_deadline(store, true);
+    *ret_store = store;
     return KVR_OK;
 }

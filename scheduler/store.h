@@ -1,15 +1,17 @@
 /* The scheduler's memory: one SQLite database in WAL mode.
  *
- * A `store` is one connection. The writer's is opened first: it brings the schema to this version
- * (a newer database is refused, an older one is copied to kvrail.db.v<N>.bak before it is changed).
- * Readers are opened after it and never wait for it. synchronous=FULL: committed reports survive a
- * power cut too. One thread a store. */
+ * A `store` is one connection. The writer's is opened first and brings the schema to this version:
+ * it refuses a newer database, and copies an older one to kvrail.db.v<N>.bak before it changes it.
+ * It renames a damaged one to kvrail.db.damaged-<time>, and a new one begins. Readers are opened
+ * after it and never wait for it. synchronous=FULL: committed reports survive a power cut too. One
+ * thread a store. */
 #ifndef KVR_SCHEDULER_STORE_H
 #define KVR_SCHEDULER_STORE_H
 
 #include <stddef.h>
 
 #include "scheduler/audit.h"
+#include "scheduler/health.h"
 #include "scheduler/transfer.h"
 #include "trace/report.h"
 
@@ -26,12 +28,20 @@ void store_set_deadline(struct store *store, kvr_ns deadline);
 /* The last call failed by its deadline. */
 bool store_timed_out(struct store *store);
 
-/* Why the last call failed, as a sentence. Valid until the next call. */
+/* Why the last call failed, as a sentence, and for the health. Valid until the next call. */
 const char *store_problem(struct store *store);
+health_problem store_trouble(struct store *store);
+
+/* Its file was removed, or another is in its place: what would be committed is lost. */
+bool store_has_moved(struct store *store);
+/* Of the files in that state folder. Any thread. */
+uint64_t store_file_bytes(const char *folder);
 
 /* ---- writer: between begin and commit; every bool is false on failure, then roll back ---- */
-bool store_begin(struct store *store);
+bool store_begin(struct store *store); /* false too when the file is not at its place any more */
 bool store_commit(struct store *store);
+/* The last transaction has changed something: the disk has taken it. */
+bool store_has_written(struct store *store);
 void store_rollback(struct store *store);
 
 bool store_position(struct store *store, const char *agent, uint64_t boot, uint64_t *ret_sequence);

@@ -2,6 +2,7 @@
 #ifndef KVR_SCHEDULER_STORE_ROWS_H
 #define KVR_SCHEDULER_STORE_ROWS_H
 
+#include <limits.h>
 #include <sqlite3.h>
 
 #include "scheduler/store.h"
@@ -101,6 +102,8 @@ typedef enum store_sql { STORE_STATEMENT_LIST(KVR_SYMBOL) SQL_END } store_sql;
 struct store {
     sqlite3 *database;
     kvr_ns deadline; /* of a reader's query; 0: none */
+    int changes;     /* that the writer had made when its transaction began */
+    bool moved;      /* the writer's file is not at its place any more */
     sqlite3_stmt *statements[SQL_END];
 };
 
@@ -193,6 +196,22 @@ struct store_value {
     (const struct store_value[]){__VA_ARGS__},                                                     \
         sizeof((const struct store_value[]){__VA_ARGS__}) / sizeof(struct store_value)
 
+/* ---- store_file.c ---- */
+
+#define STORE_PATH_BYTES (PATH_MAX + 64)
+
+/* part: "", "-wal" …; false: the path is too long. */
+bool store_file_path(const char *folder, const char *part, char path[STORE_PATH_BYTES]);
+/* True: problem says what is wrong. Looks for some seconds at most. */
+bool store_file_damaged(struct store *store, char problem[KVR_DETAIL_BYTES]);
+/* Renames the files of a database that is closed, so that a new one can begin. */
+KVR_MUST_CHECK kvr_status store_file_set_aside(const char *folder, const char *problem,
+                                               struct kvr_error *error);
+
+/* ---- store.c ---- */
+
+/* Whether statements end at the store's deadline. */
+void store_watch_deadline(struct store *store, bool watch);
 /* The statement, ready to bind; NULL when it cannot be prepared. */
 sqlite3_stmt *store_statement(struct store *store, store_sql sql);
 /* The statement with these parameters, which are borrowed until it has run; NULL as above. */

@@ -93,15 +93,14 @@ check_options() {
     ends 2 "listen" --insecure --listen nowhere
     ends 2 "--insecure" --listen 127.0.0.1:0
     ends 1 "--state-dir" --insecure --listen 127.0.0.1:0 --state-dir /proc/nowhere
-    printf 'this is no database, this is text of some length' >"$work/text.db"
-    mkdir -p "$work/broken" && cp "$work/text.db" "$work/broken/kvrail.db"
-    ends 1 "not a database" --insecure --listen 127.0.0.1:0 --state-dir "$work/broken"
     ends 1 "--web-root" --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --web-root "$work/nowhere"
     ends 1 "cannot listen" --insecure --listen "$address" --state-dir "$work/second"
 }
 
 check_empty() {
     expect 200 '"status":"ok"' "$base/healthz"
+    expect 200 '"problems":[]' "$base/readyz"
+    expect 200 'process_open_fds' "$base/metrics"
     expect 200 '"transfers":[]' "$base/api/v1/transfers"
     expect 200 '"agents":[]' "$base/api/v1/agents"
     expect 200 '"last_event":null' "$base/api/v1/summary"

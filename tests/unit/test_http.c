@@ -19,6 +19,7 @@ struct port {
     struct http *http;
     struct fleet *fleet;
     struct metrics *metrics;
+    struct health *health;
     struct access *access;
     uint16_t port;
 };
@@ -30,6 +31,7 @@ static int setup(void **state)
 
     options.fleet = fixture->fleet = fleet_open();
     options.metrics = fixture->metrics = metrics_open();
+    options.health = fixture->health = health_open("kvrail.db");
     assert_int_equal(access_open(&(struct access_options){0}, &fixture->access, NULL), KVR_OK);
     options.access = fixture->access;
     assert_int_equal(http_start(&options, &fixture->http, &fixture->port, NULL), KVR_OK);
@@ -44,6 +46,7 @@ static int teardown(void **state)
     http_stop(fixture->http);
     fleet_close(fixture->fleet);
     metrics_close(fixture->metrics);
+    health_close(fixture->health);
     access_close(fixture->access);
     free(fixture);
     return 0;
@@ -104,7 +107,7 @@ static void ask(int client)
     struct pollfd readable = {.fd = client, .events = POLLIN};
     size_t bytes;
 
-    say(client, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    say(client, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_int_equal(poll(&readable, 1, PATIENCE_MS), 1);
     assert_true(listen_to(client, 100, &bytes));
     assert_true(bytes > 0);
@@ -113,8 +116,8 @@ static void ask(int client)
 /* The client's last bytes and its end come together; the port sees both. */
 static void http_hangs_up_with_its_client(void **state)
 {
-    static const char *const texts[] = {"GET /metr",
-                                        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"};
+    static const char *const texts[] = {"GET /heal",
+                                        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"};
 
     for (unsigned i = 0; i < 40; i++) {
         int client = connect_to(((struct port *)*state)->port);
@@ -138,7 +141,7 @@ static void http_ends_the_slow(void **state)
 
     ask(slow);
     ask(quick);
-    say(slow, "GET /met");
+    say(slow, "GET /hea");
     between = kvr_clock_now();
     say(slow, "rics HT");
     ask(quick);

@@ -492,6 +492,7 @@ static void ingest_answers_every_report(void **state)
     struct ingest_options options = {.store = fixture->store,
                                      .fleet = fixture->fleet,
                                      .metrics = fixture->metrics,
+                                     .health = health_open("kvrail.db"),
                                      .retention = KVR_NEVER};
     struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
     struct ingest *ingest;
@@ -510,6 +511,7 @@ static void ingest_answers_every_report(void **state)
     }
     ingest_stop(ingest); /* answers the requests that wait */
     ingest_close(ingest);
+    health_close(options.health);
     assert_int_equal(answers.count, 100);
     assert_int_equal(answers.failed, 0);
     assert_int_equal(store_count_transfers(fixture), 100);

@@ -1,0 +1,18 @@
+/* The metrics of the scheduler's process, its health and its queue of reports. Any thread. */
+#ifndef KVR_SCHEDULER_METRICS_SELF_H
+#define KVR_SCHEDULER_METRICS_SELF_H
+
+#include <stdio.h>
+
+#include "scheduler/ingest.h"
+
+struct metrics_self { /* borrowed */
+    struct health *health;
+    struct ingest *ingest;
+    const char *state_dir;
+};
+
+/* Prometheus text format 0.0.4. */
+void metrics_write_self(const struct metrics_self *self, kvr_ns now, FILE *out);
+
+#endif
