@@ -17,7 +17,6 @@
 
 struct api {
     struct store *store;
-    struct fleet *fleet;
     struct metrics *metrics;
     struct health *health;
     kvr_ns started;
@@ -25,13 +24,12 @@ struct api {
     kvr_ns summary_at;
 };
 
-struct api *api_open(struct store *store, struct fleet *fleet, struct metrics *metrics,
-                     struct health *health)
+struct api *api_open(struct store *store, struct metrics *metrics, struct health *health)
 {
     struct api *api = calloc(1, sizeof(*api));
 
     if (api != NULL)
-        *api = (struct api){store, fleet, metrics, health, kvr_clock_now(), NULL, 0};
+        *api = (struct api){store, metrics, health, kvr_clock_now(), NULL, 0};
     return api;
 }
 
@@ -48,6 +46,7 @@ struct api *api_close(struct api *api)
 void api_answer_with(struct api_answer *answer, unsigned status, json_t *object)
 {
     answer->status = status;
+    answer->ready = NULL;
     answer->body = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
     json_decref(object);
 }
@@ -102,7 +101,7 @@ static void database_failed(struct api *api, struct api_answer *answer)
     api_error(answer, 503, message);
 }
 
-static bool no_parameters(const struct api_query *query, struct api_answer *answer)
+bool api_no_parameters(const struct api_query *query, struct api_answer *answer)
 {
     if (query->count > 0)
         api_bad_request(answer, "there is no parameter \"%s\" here", query->parameters[0].name);
@@ -343,30 +342,6 @@ static void get_transfer(struct api *api, const char *id_text, struct api_answer
     api_answer_with(answer, 200, object);
 }
 
-/* ---- agents ---- */
-
-struct agent_list {
-    json_t *array;
-    int64_t now_ns;
-};
-
-static void add_agent(void *self, const struct agent_view *agent)
-{
-    struct agent_list *list = self;
-
-    json_array_append_new(list->array, json_agent(agent, list->now_ns));
-}
-
-static void get_agents(struct api *api, struct api_answer *answer)
-{
-    struct agent_list list = {json_array(), (int64_t)kvr_clock_wall()};
-
-    fleet_each(api->fleet, kvr_clock_now(), add_agent, &list);
-    api_answer_with(
-        answer, 200,
-        json_pack("{s:o, s:f}", "agents", list.array, "now_seconds", (double)list.now_ns / 1e9));
-}
-
 /* ---- summary ---- */
 
 struct reason_list {
@@ -469,16 +444,11 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     if (strcmp(path, "/api/v1/transfers") == 0) {
         get_transfers(api, query, ret_answer);
     } else if (strncmp(path, transfer_prefix, sizeof(transfer_prefix) - 1) == 0) {
-        if (no_parameters(query, ret_answer))
+        if (api_no_parameters(query, ret_answer))
             get_transfer(api, path + sizeof(transfer_prefix) - 1, ret_answer);
-    } else if (strcmp(path, "/api/v1/agents") == 0) {
-        if (no_parameters(query, ret_answer))
-            get_agents(api, ret_answer);
     } else if (strcmp(path, "/api/v1/summary") == 0) {
-        if (no_parameters(query, ret_answer))
+        if (api_no_parameters(query, ret_answer))
             get_summary(api, ret_answer);
-    } else if (strcmp(path, "/api/v1/rails/matrix") == 0) {
-        api_get_matrix(api->fleet, query, ret_answer);
     } else if (strcmp(path, "/api/v1/audit") == 0) {
         get_audit(api, query, ret_answer);
     } else {

@@ -3,7 +3,7 @@
  *   /healthz, /readyz          {"status":"ok"|"degraded"|"failing","problems":[…]}. /healthz: 503
  *                              while nothing can be stored; /readyz: 503 with any problem
  *   /api/v1/summary            counts by state, throughput, latency, failures by reason
- *   /api/v1/agents             agents with rails, engines and counters
+ *   /api/v1/agents             agents with rails, engines and counters (api_fleet.h)
  *   /api/v1/transfers          ?state=live|<state>&limit=1..500&after=<cursor>; newest first
  *                              ?request=<beginning of a request's id> instead of a state
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
@@ -24,6 +24,7 @@
 #include "scheduler/fleet.h"
 #include "scheduler/health.h"
 #include "scheduler/metrics.h"
+#include "scheduler/ready.h"
 #include "scheduler/store.h"
 
 #define API_PARAMETERS_MAX 16
@@ -36,15 +37,15 @@ struct api_query {
 };
 
 struct api_answer {
-    unsigned status; /* of HTTP */
-    char *body;      /* JSON, malloc'ed; NULL: no memory */
+    unsigned status;     /* of HTTP */
+    char *body;          /* JSON, malloc'ed; NULL: no memory */
+    struct ready *ready; /* a reference, handed over, instead of a body; or NULL */
 };
 
 struct api;
 
 /* store: a reader's. All borrowed. NULL: no memory. */
-struct api *api_open(struct store *store, struct fleet *fleet, struct metrics *metrics,
-                     struct health *health);
+struct api *api_open(struct store *store, struct metrics *metrics, struct health *health);
 struct api *api_close(struct api *api);
 
 void api_get(struct api *api, const char *path, const struct api_query *query,
@@ -59,6 +60,8 @@ void api_get_matrix(struct fleet *fleet, const struct api_query *query,
                     struct api_answer *ret_answer);
 /* ready: for /readyz, else for /healthz. Any thread. */
 void api_get_health(struct health *health, bool ready, struct api_answer *ret_answer);
+/* False: there are some, and *ret_answer says so. */
+bool api_no_parameters(const struct api_query *query, struct api_answer *ret_answer);
 /* Decimal digits only. false: not such a number; *ret_number is unchanged. */
 bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 

@@ -14,7 +14,7 @@ struct touched {
     uint64_t id;
     struct transfer transfer;
     transfer_state state_before; /* STATE_END: it was not there */
-    bool ended_before[2];
+    bool held_before, ended_before[2];
     bool remove; /* an opening that became a transfer */
 };
 
@@ -81,6 +81,7 @@ static struct touched *touch(struct apply *apply, uint64_t id)
     touched->id = id;
     touched->transfer.id = id;
     touched->state_before = found ? touched->transfer.state : STATE_END;
+    touched->held_before = found && transfer_held(&touched->transfer);
     for (int role = 0; role < 2; role++)
         touched->ended_before[role] = touched->transfer.sides[role].ended;
     HASH_ADD(hh, apply->touched, id, sizeof(touched->id), touched);
@@ -324,7 +325,11 @@ void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns)
         const struct transfer *transfer = &touched->transfer;
         bool exists = !touched->remove && transfer->updated_ns != 0;
 
-        metrics_moved(metrics, touched->state_before, exists ? transfer->state : STATE_END);
+        metrics_moved(metrics, &(struct metrics_move){.from = touched->state_before,
+                                                      .to = exists ? transfer->state : STATE_END,
+                                                      .held_before = touched->held_before,
+                                                      .held = exists && transfer_held(transfer),
+                                                      .reason = transfer->reason});
         for (int role = 0; role < 2 && exists; role++)
             if (transfer->sides[role].ended && !touched->ended_before[role])
                 metrics_ended(metrics, transfer, (kvr_role)role, now_ns);

@@ -64,6 +64,8 @@ static void set(struct health *health, health_problem problem, const char *detai
     entry->problem = problem;
     entry->since_ns = (int64_t)kvr_clock_wall();
     say_next(health, problem, entry->next);
+    if (problem == HEALTH_STOPPING)
+        return; /* an operator asked for it */
     kvr_log(facts[problem].failing ? KVR_LOG_ERROR : KVR_LOG_WARNING, "%s%s%s%s: %s",
             facts[problem].text, detail[0] != '\0' ? " (" : "", detail,
             detail[0] != '\0' ? ")" : "", entry->next);

@@ -8,33 +8,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "scheduler/metrics_self.h"
+#include "scheduler/api_fleet.h"
 
 #define INGEST_PATH  "/ingest/v1/events"
 #define SESSION_PATH "/api/v1/session"
-#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 /* ---- GET ---- */
-
-static enum MHD_Result get_metrics(struct request *request)
-{
-    struct http *http = request->http;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-
-    if (out == NULL)
-        return MHD_NO;
-    metrics_write(http->options.metrics, http->options.fleet, kvr_clock_now(), out);
-    metrics_write_self(
-        &(struct metrics_self){http->options.health, http->options.ingest, http->options.state_dir},
-        kvr_clock_now(), out);
-    if (fclose(out) != 0) {
-        free(text);
-        return MHD_NO;
-    }
-    return http_send(request, MHD_HTTP_OK, METRICS_TYPE, text, size);
-}
 
 /* Queries' thread. */
 static void query_answered(void *self, const struct api_answer *answer)
@@ -50,17 +29,19 @@ static enum MHD_Result query_answer(struct request *request)
     struct api_answer answer = request->answered;
 
     request->waits = WAITS_FOR_NOTHING;
-    request->answered.body = NULL; /* the response owns it */
-    return http_send_json(request, &answer);
+    request->answered = (struct api_answer){0}; /* the response owns what it had */
+    return http_send_answer(request, &answer);
 }
 
 static enum MHD_Result ask(struct request *request, const char *path)
 {
+    const struct http_options *options = &request->http->options;
+
     /* Suspended first: the answer may come before queries_ask has returned. */
     MHD_suspend_connection(request->connection);
     request->waits = WAITS_FOR_QUERY;
-    if (!queries_ask(request->http->options.queries, path, &request->query, query_answered,
-                     request)) {
+    if (!queries_ask(api_fleet_is_path(path) ? options->fleet_queries : options->searches, path,
+                     &request->query, query_answered, request)) {
         struct api_answer busy;
 
         api_error(&busy, MHD_HTTP_SERVICE_UNAVAILABLE, "too many questions wait: ask again");
@@ -69,12 +50,22 @@ static enum MHD_Result ask(struct request *request, const char *path)
     return MHD_YES;
 }
 
+/* What the client asks for stands in a header; a parameter would be no part of Prometheus' ways. */
+static enum MHD_Result get_metrics(struct request *request, const char *path)
+{
+    request->query = (struct api_query){0};
+    if (exposition_wants_open(
+            MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Accept")))
+        request->query = (struct api_query){.count = 1, .parameters = {{"format", "openmetrics"}}};
+    return ask(request, path);
+}
+
 static enum MHD_Result get_health(struct request *request, const char *path)
 {
     struct api_answer answer;
 
     api_get_health(request->http->options.health, strcmp(path, "/readyz") == 0, &answer);
-    return http_send_json(request, &answer);
+    return http_send_answer(request, &answer);
 }
 
 static enum MHD_Result get(struct request *request, const char *path)
@@ -82,8 +73,8 @@ static enum MHD_Result get(struct request *request, const char *path)
     struct http *http = request->http;
     struct page page;
 
-    if (strcmp(path, "/metrics") == 0)
-        return get_metrics(request);
+    if (request->route == ROUTE_METRICS)
+        return get_metrics(request, path);
     if (request->route == ROUTE_HEALTH)
         return get_health(request, path);
     if (page_get(http->options.web_root, path, &page))
@@ -222,6 +213,7 @@ static void request_done(void *self, struct MHD_Connection *connection, void **c
         return;
     http_body_forget(request);
     free(request->answered.body);
+    ready_drop(request->answered.ready);
     free(request);
     *context = NULL;
 }

@@ -3,9 +3,8 @@
  *   POST /ingest/v1/events   agents' reports; suspended until the writer has committed
  *   POST /api/v1/requests/…  order.h; likewise
  *   …    /api/v1/session     http_session.c
- *   GET  /metrics            Prometheus text
  *   GET  /healthz, /readyz   api_health.c
- *   GET  /api/…              api.h
+ *   GET  /metrics, /api/…    api.h, api_fleet.h
  *   GET  /, /app.js …        the page, compiled in or from --web-root
  *
  * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX; connections
@@ -34,8 +33,7 @@ struct http_options {
     struct fleet *fleet;
     struct metrics *metrics;
     struct health *health;
-    const char *state_dir; /* of the database */
-    struct queries *queries;
+    struct queries *searches, *fleet_queries; /* of api.h, and of api_fleet.h */
     struct access *access;
     struct http_tls *tls; /* NULL: plain HTTP */
 };

@@ -60,8 +60,46 @@ enum MHD_Result http_send(struct request *request, unsigned status, const char *
     return result;
 }
 
-enum MHD_Result http_send_json(struct request *request, const struct api_answer *answer)
+static void drop_ready(void *self)
 {
+    ready_drop(self);
+}
+
+/* Takes the reference over. */
+static enum MHD_Result send_ready(struct request *request, struct ready *ready)
+{
+    const char *known =
+        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
+    bool same = known != NULL && strcmp(known, ready->etag) == 0;
+    bool zipped = !same && ready->zipped != NULL &&
+                  ready_takes_gzip(MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
+                                                               "Accept-Encoding"));
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        same     ? 0
+        : zipped ? ready->zipped_size
+                 : ready->size,
+        zipped ? (void *)ready->zipped : ready->text, drop_ready, ready);
+    enum MHD_Result result;
+
+    if (response == NULL) {
+        ready_drop(ready);
+        return MHD_NO;
+    }
+    add_common(response, ready->type, "no-store", data_policy);
+    MHD_add_response_header(response, "ETag", ready->etag);
+    MHD_add_response_header(response, "Vary", "Accept, Accept-Encoding");
+    if (zipped)
+        MHD_add_response_header(response, "Content-Encoding", "gzip");
+    result = MHD_queue_response(request->connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK,
+                                response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+enum MHD_Result http_send_answer(struct request *request, const struct api_answer *answer)
+{
+    if (answer->ready != NULL)
+        return send_ready(request, answer->ready);
     if (answer->body == NULL)
         return MHD_NO;
     return http_send(request, answer->status, "application/json", answer->body,
@@ -73,7 +111,7 @@ enum MHD_Result http_send_error(struct request *request, unsigned status, const 
     struct api_answer answer;
 
     api_error(&answer, status, message);
-    return http_send_json(request, &answer);
+    return http_send_answer(request, &answer);
 }
 
 enum MHD_Result http_send_page(struct request *request, struct page *page)

@@ -150,7 +150,7 @@ enum MHD_Result http_order_take(struct request *request, const char *path)
     if (!http_query(request))
         return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
     if (!order_parse(path, &request->query, &request->order, &answer))
-        return http_send_json(request, &answer);
+        return http_send_answer(request, &answer);
     http_audit_begin(request, kvr_order_name(request->order.kind), request->order.request,
                      &request->order.audit);
     describe(&request->order, request->order.audit.detail);
@@ -173,5 +173,5 @@ enum MHD_Result http_order_answer(struct request *request)
                                                                 : MHD_HTTP_SERVICE_UNAVAILABLE,
                                request->detail);
     order_answer(&request->order, &answer);
-    return http_send_json(request, &answer);
+    return http_send_answer(request, &answer);
 }

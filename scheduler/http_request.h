@@ -68,7 +68,7 @@ struct request {
 /* Takes the body over: from malloc. */
 enum MHD_Result http_send(struct request *request, unsigned status, const char *type, void *body,
                           size_t size);
-enum MHD_Result http_send_json(struct request *request, const struct api_answer *answer);
+enum MHD_Result http_send_answer(struct request *request, const struct api_answer *answer);
 enum MHD_Result http_send_error(struct request *request, unsigned status, const char *message);
 enum MHD_Result http_send_page(struct request *request, struct page *page);
 /* Fills request->query. False: there are more parameters than any path has. */

@@ -49,7 +49,7 @@ static enum MHD_Result send_actor(struct request *request, unsigned status)
                                   ? json_time((int64_t)(kvr_clock_wall() + (actor->ends - now)))
                                   : json_null(),
                               "sign_in", access_has_tokens(request->http->options.access)));
-    return http_send_json(request, &answer);
+    return http_send_answer(request, &answer);
 }
 
 static enum MHD_Result sign_in(struct request *request)
@@ -97,7 +97,7 @@ static enum MHD_Result sign_out(struct request *request)
     set_cookie(request, "", 0);
     audit(request, "sign_out");
     api_answer_with(&answer, MHD_HTTP_OK, json_pack("{s:b}", "signed_out", 1));
-    return http_send_json(request, &answer);
+    return http_send_answer(request, &answer);
 }
 
 enum MHD_Result http_session(struct request *request, const char *method)

@@ -379,7 +379,11 @@ static void look_for_database(struct ingest *ingest)
 
 static void keep_house(struct ingest *ingest)
 {
+    int64_t oldest_ns;
+
     look_for_database(ingest);
+    if (store_oldest_live(ingest->options.store, &oldest_ns))
+        metrics_set_oldest(ingest->options.metrics, oldest_ns);
     lose_silent(ingest);
     if (ingest->options.retention != KVR_NEVER)
         prune(ingest);

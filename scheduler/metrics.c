@@ -37,7 +37,9 @@ struct metrics *metrics_close(struct metrics *metrics)
 
 /* ---- counting ---- */
 
-static void observe(struct metrics_histogram *histogram, double seconds)
+/* transfer: 0 where there is none. */
+static void observe(struct metrics_histogram *histogram, double seconds, uint64_t transfer,
+                    int64_t wall_ns)
 {
     size_t bucket = 0;
 
@@ -45,6 +47,7 @@ static void observe(struct metrics_histogram *histogram, double seconds)
         bucket++;
     histogram->buckets[bucket]++;
     histogram->sum += seconds;
+    histogram->exemplars[bucket] = (struct exposition_exemplar){transfer, seconds, wall_ns};
 }
 
 static int64_t span(const struct transfer *transfer, enum phase phase)
@@ -98,7 +101,7 @@ void metrics_ended(struct metrics *metrics, const struct transfer *transfer, kvr
         int64_t ns = span(transfer, (enum phase)phase);
 
         if (metrics_phases[phase].role == role && ns >= 0)
-            observe(&metrics->durations[phase], (double)ns / 1e9);
+            observe(&metrics->durations[phase], (double)ns / 1e9, transfer->id, wall_ns);
     }
     if (role == KVR_ROLE_TARGET && outcome == KVR_OK) {
         struct metrics_recent *recent = &metrics->recent[metrics->recent_count++ % RECENT];
@@ -123,7 +126,7 @@ void metrics_events(struct metrics *metrics, uint64_t count, int64_t newest_wall
 void metrics_committed(struct metrics *metrics, kvr_ns duration)
 {
     pthread_mutex_lock(&metrics->lock);
-    observe(&metrics->commits, (double)duration / 1e9);
+    observe(&metrics->commits, (double)duration / 1e9, 0, 0);
     pthread_mutex_unlock(&metrics->lock);
 }
 
@@ -199,13 +202,40 @@ void metrics_forgotten(struct metrics *metrics, const uint64_t counts[STATE_END]
     pthread_mutex_unlock(&metrics->lock);
 }
 
-void metrics_moved(struct metrics *metrics, transfer_state from, transfer_state to)
+static bool is_live(transfer_state state)
+{
+    return state != STATE_END && transfer_state_live(state);
+}
+
+void metrics_moved(struct metrics *metrics, const struct metrics_move *move)
+{
+    bool ended = move->to != STATE_END && !is_live(move->to) &&
+                 (move->from == STATE_END || is_live(move->from));
+
+    pthread_mutex_lock(&metrics->lock);
+    if (move->from != STATE_END && metrics->states[move->from] > 0)
+        metrics->states[move->from]--;
+    if (move->to != STATE_END)
+        metrics->states[move->to]++;
+    for (size_t i = 0; i < REASONS && ended; i++)
+        metrics->whole[i] += metrics_reasons[i].status == move->reason;
+    if (move->held_before && metrics->held > 0)
+        metrics->held--;
+    metrics->held += move->held;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void metrics_set_held(struct metrics *metrics, uint64_t count)
 {
     pthread_mutex_lock(&metrics->lock);
-    if (from != STATE_END && metrics->states[from] > 0)
-        metrics->states[from]--;
-    if (to != STATE_END)
-        metrics->states[to]++;
+    metrics->held = count;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void metrics_set_oldest(struct metrics *metrics, int64_t opened_ns)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->oldest_ns = opened_ns;
     pthread_mutex_unlock(&metrics->lock);
 }
 

@@ -5,9 +5,8 @@
 #ifndef KVR_SCHEDULER_METRICS_H
 #define KVR_SCHEDULER_METRICS_H
 
-#include <stdio.h>
-
 #include "base/clock.h"
+#include "scheduler/exposition.h"
 #include "scheduler/fleet.h"
 #include "scheduler/refusal.h"
 #include "scheduler/transfer.h"
@@ -41,8 +40,16 @@ void metrics_set_insecure(struct metrics *metrics, bool insecure); /* it runs wi
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END]);
 /* So many transfers of each state are not there any more. */
 void metrics_forgotten(struct metrics *metrics, const uint64_t counts[STATE_END]);
-/* A transfer went from one state to another; STATE_END stands for not being there. */
-void metrics_moved(struct metrics *metrics, transfer_state from, transfer_state to);
+/* What the writer has changed of a transfer; STATE_END stands for not being there. */
+struct metrics_move {
+    transfer_state from, to;
+    bool held_before, held;
+    kvr_status reason; /* where it has ended */
+};
+void metrics_moved(struct metrics *metrics, const struct metrics_move *move);
+void metrics_set_held(struct metrics *metrics, uint64_t count);
+/* When the oldest transfer that has not ended was opened, wall; 0: there is none. */
+void metrics_set_oldest(struct metrics *metrics, int64_t opened_ns);
 
 struct metrics_latency {
     uint64_t count;
@@ -60,7 +67,7 @@ struct metrics_summary {
 void metrics_summarise(struct metrics *metrics, int64_t wall_ns,
                        struct metrics_summary *ret_summary);
 
-/* Prometheus text format 0.0.4. */
-void metrics_write(struct metrics *metrics, struct fleet *fleet, kvr_ns now, FILE *out);
+void metrics_write(struct metrics *metrics, kvr_ns now, int64_t wall_ns, struct exposition *out);
+void metrics_write_fleet(struct fleet *fleet, kvr_ns now, struct exposition *out);
 
 #endif

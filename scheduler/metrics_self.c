@@ -9,19 +9,9 @@
 
 #include "scheduler/metrics_self.h"
 
-static void gauge(FILE *out, const char *name, const char *help, double value)
-{
-    fprintf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %.15g\n", name, help, name, name, value);
-}
-
-static void counter(FILE *out, const char *name, const char *help, double value)
-{
-    fprintf(out, "# HELP %s %s\n# TYPE %s counter\n%s %.15g\n", name, help, name, name, value);
-}
-
 /* ---- health and ingest ---- */
 
-static void write_health(struct health *health, FILE *out)
+static void write_health(struct health *health, struct exposition *out)
 {
     struct health_view view;
     bool there[HEALTH_END] = {false};
@@ -29,28 +19,30 @@ static void write_health(struct health *health, FILE *out)
     health_look(health, &view);
     for (int i = 0; i < view.count; i++)
         there[view.entries[i].problem] = true;
-    gauge(out, "kvrail_ready",
-          "1 while /readyz answers 200: nothing keeps the scheduler from its work.",
-          view.count == 0);
-    fputs("# HELP kvrail_scheduler_problem 1 while that keeps the scheduler from its work.\n"
-          "# TYPE kvrail_scheduler_problem gauge\n",
-          out);
+    exposition_one(out, false, "kvrail_ready",
+                   "1 while /readyz answers 200: nothing keeps the scheduler from its work.",
+                   view.count == 0);
+    exposition_gauge(out, "kvrail_scheduler_problem",
+                     "1 while that keeps the scheduler from its work.");
     for (int i = 0; i < HEALTH_END; i++)
-        fprintf(out, "kvrail_scheduler_problem{problem=\"%s\"} %d\n",
-                health_facts((health_problem)i)->name, there[i]);
-    counter(out, "kvrail_commits_failed_total",
-            "Transactions that were not committed: agents send their reports again.",
-            (double)view.failed);
+        exposition_count(out,
+                         (const struct exposition_label[]){
+                             {"problem", health_facts((health_problem)i)->name}, {NULL, NULL}},
+                         there[i]);
+    exposition_one(out, true, "kvrail_commits_failed_total",
+                   "Transactions that were not committed: agents send their reports again.",
+                   (double)view.failed);
 }
 
-static void write_ingest(struct ingest *ingest, kvr_ns now, FILE *out)
+static void write_ingest(struct ingest *ingest, kvr_ns now, struct exposition *out)
 {
     struct ingest_load load = ingest_load(ingest);
 
-    gauge(out, "kvrail_ingest_waiting", "Reports and orders that are not committed yet.",
-          load.waiting);
-    gauge(out, "kvrail_ingest_oldest_seconds", "How long the oldest of these has waited.",
-          load.since != 0 && now > load.since ? (double)(now - load.since) / 1e9 : 0);
+    exposition_one(out, false, "kvrail_ingest_waiting",
+                   "Reports and orders that are not committed yet.", load.waiting);
+    exposition_one(out, false, "kvrail_ingest_oldest_seconds",
+                   "How long the oldest of these has waited.",
+                   load.since != 0 && now > load.since ? (double)(now - load.since) / 1e9 : 0);
 }
 
 /* ---- the process, by Prometheus' usual names ---- */
@@ -102,32 +94,35 @@ static double boot_time(void)
            (double)(wall.tv_nsec - since_boot.tv_nsec) / 1e9;
 }
 
-static void write_process(FILE *out)
+static void write_process(struct exposition *out)
 {
     double ticks = (double)sysconf(_SC_CLK_TCK);
     struct process_stat stat;
     struct rlimit files;
 
     if (read_stat(&stat)) {
-        counter(out, "process_cpu_seconds_total", "CPU time of the process.",
-                (double)(stat.user_ticks + stat.system_ticks) / ticks);
-        gauge(out, "process_start_time_seconds", "When the process started, in seconds of 1970.",
-              boot_time() + (double)stat.start_ticks / ticks);
-        gauge(out, "process_virtual_memory_bytes", "Address space of the process.",
-              (double)stat.virtual_bytes);
-        gauge(out, "process_resident_memory_bytes", "Memory that the process holds.",
-              (double)stat.resident_pages * (double)sysconf(_SC_PAGESIZE));
+        exposition_one(out, true, "process_cpu_seconds_total", "CPU time of the process.",
+                       (double)(stat.user_ticks + stat.system_ticks) / ticks);
+        exposition_one(out, false, "process_start_time_seconds",
+                       "When the process started, in seconds of 1970.",
+                       boot_time() + (double)stat.start_ticks / ticks);
+        exposition_one(out, false, "process_virtual_memory_bytes", "Address space of the process.",
+                       (double)stat.virtual_bytes);
+        exposition_one(out, false, "process_resident_memory_bytes",
+                       "Memory that the process holds.",
+                       (double)stat.resident_pages * (double)sysconf(_SC_PAGESIZE));
     }
-    gauge(out, "process_open_fds", "Open file descriptors.", open_files());
+    exposition_one(out, false, "process_open_fds", "Open file descriptors.", open_files());
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-        gauge(out, "process_max_fds", "How many may be open.", (double)files.rlim_cur);
+        exposition_one(out, false, "process_max_fds", "How many may be open.",
+                       (double)files.rlim_cur);
 }
 
-void metrics_write_self(const struct metrics_self *self, kvr_ns now, FILE *out)
+void metrics_write_self(const struct metrics_self *self, kvr_ns now, struct exposition *out)
 {
     write_health(self->health, out);
     write_ingest(self->ingest, now, out);
-    gauge(out, "kvrail_database_bytes", "Of the database's files.",
-          (double)store_file_bytes(self->state_dir));
+    exposition_one(out, false, "kvrail_database_bytes", "Of the database's files.",
+                   (double)store_file_bytes(self->state_dir));
     write_process(out);
 }

@@ -2,8 +2,6 @@
 #ifndef KVR_SCHEDULER_METRICS_SELF_H
 #define KVR_SCHEDULER_METRICS_SELF_H
 
-#include <stdio.h>
-
 #include "scheduler/ingest.h"
 
 struct metrics_self { /* borrowed */
@@ -12,7 +10,6 @@ struct metrics_self { /* borrowed */
     const char *state_dir;
 };
 
-/* Prometheus text format 0.0.4. */
-void metrics_write_self(const struct metrics_self *self, kvr_ns now, FILE *out);
+void metrics_write_self(const struct metrics_self *self, kvr_ns now, struct exposition *out);
 
 #endif

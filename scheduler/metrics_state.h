@@ -32,6 +32,7 @@ extern const double metrics_bounds[METRICS_BOUNDS]; /* of the buckets, seconds *
 struct metrics_histogram {
     uint64_t buckets[METRICS_BOUNDS + 1]; /* the last: beyond every bound */
     double sum;
+    struct exposition_exemplar exemplars[METRICS_BOUNDS + 1];
 };
 
 /* Every status, as the reason why a transfer ended. */
@@ -58,6 +59,7 @@ struct metrics {
     pthread_mutex_t lock;
     kvr_ns started;
     uint64_t ended[2][REASONS]; /* by role */
+    uint64_t whole[REASONS];    /* transfers, each once */
     struct metrics_histogram durations[PHASE_END], commits;
     uint64_t paths[2][KVR_PATH_END]; /* done transfers that moved bytes, by role */
     uint64_t bytes, retries, events, reports_refused, reports_contradicted, signed_in, silent;
@@ -65,7 +67,8 @@ struct metrics {
     uint64_t refusals[REFUSAL_END];
     int64_t certificate_expiry;
     bool insecure;
-    uint64_t states[STATE_END];
+    uint64_t states[STATE_END], held;
+    int64_t oldest_ns; /* wall: when the oldest live transfer was opened; 0: there is none */
     int64_t newest_event_ns;
     struct metrics_recent recent[RECENT];
     uint64_t recent_count;

@@ -12,7 +12,8 @@ struct question {
 };
 
 struct queries {
-    struct api *api;
+    queries_answer *answer;
+    void *self; /* of it */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -64,13 +65,14 @@ static void *queries_main(void *self)
     while (take(queries, &question)) {
         struct api_answer answer = {0};
 
-        api_get(queries->api, question.path, question.query, &answer);
+        queries->answer(queries->self, question.path, question.query, &answer);
         question.answered(question.self, &answer);
     }
     return NULL;
 }
 
-kvr_status queries_start(struct api *api, struct queries **ret_queries, struct kvr_error *error)
+kvr_status queries_start(queries_answer *answer, void *self, struct queries **ret_queries,
+                         struct kvr_error *error)
 {
     struct queries *queries = calloc(1, sizeof(*queries));
     sigset_t all, before;
@@ -78,7 +80,8 @@ kvr_status queries_start(struct api *api, struct queries **ret_queries, struct k
 
     if (queries == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "queries", "no memory for the API");
-    queries->api = api;
+    queries->answer = answer;
+    queries->self = self;
     pthread_mutex_init(&queries->lock, NULL);
     pthread_cond_init(&queries->change, NULL);
     sigfillset(&all);

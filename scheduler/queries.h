@@ -1,5 +1,5 @@
-/* The questions of the HTTP API, answered by a thread and a read connection of their own: a search
- * that takes long makes no report wait.
+/* Questions of the HTTP API, answered by a thread of their own: a search that takes long makes no
+ * report wait.
  *
  * queries_ask: any thread. `answered` is called from the queries' thread. */
 #ifndef KVR_SCHEDULER_QUERIES_H
@@ -14,9 +14,13 @@ struct queries;
 /* The answer's body is handed over. */
 typedef void queries_answered(void *self, const struct api_answer *answer);
 
-/* api: used by the thread only, from start to stop. */
-KVR_MUST_CHECK kvr_status queries_start(struct api *api, struct queries **ret_queries,
-                                        struct kvr_error *error);
+/* Answers one question, by the queries' thread. */
+typedef void queries_answer(void *self, const char *path, const struct api_query *query,
+                            struct api_answer *ret_answer);
+
+/* self: of `answer`, used by the thread only, from start to stop. */
+KVR_MUST_CHECK kvr_status queries_start(queries_answer *answer, void *self,
+                                        struct queries **ret_queries, struct kvr_error *error);
 /* Answers the questions that wait, then ends the thread; later questions are not taken. */
 void queries_stop(struct queries *queries);
 struct queries *queries_close(struct queries *queries); /* after queries_stop; returns NULL */

@@ -3,13 +3,15 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "scheduler/api_fleet.h"
+
 #define LAGGING_NS (3 * KVR_S) /* half of what an agent may be silent */
 
 static kvr_status state_open(const struct scheduler_options *options, struct scheduler *scheduler,
                              struct kvr_error *error)
 {
     char database[PATH_MAX + 16];
-    uint64_t counts[STATE_END];
+    uint64_t counts[STATE_END], held;
 
     KVR_TRY(store_open_writer(options->state_dir, &scheduler->writer, error));
     KVR_TRY(store_open_reader(options->state_dir, &scheduler->reader, error));
@@ -17,18 +19,45 @@ static kvr_status state_open(const struct scheduler_options *options, struct sch
     scheduler->metrics = metrics_open();
     snprintf(database, sizeof(database), "%s/kvrail.db", options->state_dir);
     scheduler->health = health_open(database);
-    scheduler->api =
-        api_open(scheduler->reader, scheduler->fleet, scheduler->metrics, scheduler->health);
-    if (scheduler->health == NULL || scheduler->fleet == NULL || scheduler->metrics == NULL ||
-        scheduler->api == NULL)
+    if (scheduler->health == NULL || scheduler->fleet == NULL || scheduler->metrics == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
     if (!fleet_load(scheduler->fleet, scheduler->reader) ||
-        !store_count_states(scheduler->reader, counts))
+        !store_count_states(scheduler->reader, counts) ||
+        !store_count_held(scheduler->reader, &held))
         return kvr_error_set(error, KVR_SYSTEM, "scheduler", "the database cannot be read: %s",
                              store_problem(scheduler->reader));
     metrics_set_states(scheduler->metrics, counts);
+    metrics_set_held(scheduler->metrics, held);
     metrics_set_insecure(scheduler->metrics, !options->access.tls);
     return KVR_OK;
+}
+
+static void search(void *self, const char *path, const struct api_query *query,
+                   struct api_answer *ret_answer)
+{
+    api_get(self, path, query, ret_answer);
+}
+
+static void look_at_fleet(void *self, const char *path, const struct api_query *query,
+                          struct api_answer *ret_answer)
+{
+    api_fleet_get(self, path, query, ret_answer);
+}
+
+static kvr_status open_api(const struct scheduler_options *options, struct scheduler *scheduler,
+                           struct kvr_error *error)
+{
+    const struct api_fleet_parts parts = {
+        .fleet = scheduler->fleet,
+        .metrics = scheduler->metrics,
+        .self = {scheduler->health, scheduler->ingest, options->state_dir}};
+
+    scheduler->api = api_open(scheduler->reader, scheduler->metrics, scheduler->health);
+    scheduler->api_fleet = api_fleet_open(&parts);
+    if (scheduler->api == NULL || scheduler->api_fleet == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
+    KVR_TRY(queries_start(search, scheduler->api, &scheduler->searches, error));
+    return queries_start(look_at_fleet, scheduler->api_fleet, &scheduler->fleet_queries, error);
 }
 
 kvr_status scheduler_open(const struct scheduler_options *options, struct scheduler *scheduler,
@@ -44,21 +73,21 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
                                 .web_root = options->web_root,
                                 .fleet = scheduler->fleet,
                                 .metrics = scheduler->metrics,
-                                .health = scheduler->health,
-                                .state_dir = options->state_dir};
+                                .health = scheduler->health};
 
     if (status == KVR_OK)
         status = ingest_start(&ingest, &scheduler->ingest, error);
+    if (status == KVR_OK)
+        status = open_api(options, scheduler, error);
     if (status == KVR_OK)
         status = access_open(&options->access, &scheduler->access, error);
     http.access = scheduler->access;
     if (status == KVR_OK && options->tls != NULL)
         status = http_tls_open(options->tls, &scheduler->tls, error);
     http.tls = scheduler->tls;
-    if (status == KVR_OK)
-        status = queries_start(scheduler->api, &scheduler->queries, error);
     http.ingest = scheduler->ingest;
-    http.queries = scheduler->queries;
+    http.searches = scheduler->searches;
+    http.fleet_queries = scheduler->fleet_queries;
     if (status == KVR_OK)
         status = http_start(&http, &scheduler->http, &scheduler->port, error);
     return status;
@@ -86,14 +115,18 @@ void scheduler_close(struct scheduler *scheduler)
         http_drain(scheduler->http);
     if (scheduler->ingest != NULL)
         ingest_stop(scheduler->ingest);
-    if (scheduler->queries != NULL)
-        queries_stop(scheduler->queries);
+    if (scheduler->searches != NULL)
+        queries_stop(scheduler->searches);
+    if (scheduler->fleet_queries != NULL)
+        queries_stop(scheduler->fleet_queries);
     http_stop(scheduler->http); /* until then clients may still send requests */
     ingest_close(scheduler->ingest);
-    queries_close(scheduler->queries);
+    queries_close(scheduler->searches);
+    queries_close(scheduler->fleet_queries);
     access_close(scheduler->access);
     http_tls_close(scheduler->tls);
     api_close(scheduler->api);
+    api_fleet_close(scheduler->api_fleet);
     metrics_close(scheduler->metrics);
     health_close(scheduler->health);
     fleet_close(scheduler->fleet);

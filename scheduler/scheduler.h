@@ -20,7 +20,8 @@ struct scheduler {
     struct health *health;
     struct ingest *ingest;
     struct api *api;
-    struct queries *queries;
+    struct api_fleet *api_fleet;
+    struct queries *searches, *fleet_queries;
     struct access *access;
     struct http_tls *tls;
     struct http *http;

@@ -136,6 +136,10 @@ bool store_list_audit(struct store *store, int64_t before, uint32_t limit, audit
                       void *self);
 
 bool store_count_states(struct store *store, uint64_t ret_counts[STATE_END]);
+/* Published requests without a target: transfer_held(). */
+bool store_count_held(struct store *store, uint64_t *ret_count);
+/* When the oldest live transfer was opened, wall; 0: there is none. */
+bool store_oldest_live(struct store *store, int64_t *ret_opened_ns);
 
 struct reason_group {
     const char *state, *reason; /* borrowed for the visit */

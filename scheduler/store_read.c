@@ -155,6 +155,28 @@ bool store_count_states(struct store *store, uint64_t ret_counts[STATE_END])
     return store_each(store_statement(store, SQL_COUNT_STATES), count_state, ret_counts);
 }
 
+static void read_count(sqlite3_stmt *statement, void *self)
+{
+    store_read(statement, STORE_VALUES(INT(*(uint64_t *)self)));
+}
+
+bool store_count_held(struct store *store, uint64_t *ret_count)
+{
+    *ret_count = 0;
+    return store_each(store_statement(store, SQL_COUNT_HELD), read_count, ret_count);
+}
+
+bool store_oldest_live(struct store *store, int64_t *ret_opened_ns)
+{
+    struct transfer transfer;
+    bool found;
+
+    if (!get_one(store_statement(store, SQL_OLDEST_LIVE), &transfer, &found))
+        return false;
+    *ret_opened_ns = found ? transfer_opened_ns(&transfer) : 0;
+    return true;
+}
+
 struct reason_visitor {
     reason_visit *visit;
     void *self;

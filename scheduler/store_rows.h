@@ -57,6 +57,11 @@
       "INDEXED BY transfers_not_done WHERE state IN ('failed', 'cancelled', 'expired', 'lost') "   \
       "ORDER BY ordinal DESC LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason "          \
       "ORDER BY 3 DESC LIMIT 50")                                                                  \
+    X(SQL_COUNT_HELD, "SELECT count(*) FROM transfers INDEXED BY transfers_live WHERE live = 1 "   \
+                      "AND source_boot <> 0 AND source_lost = 0 AND source_outcome = '' "          \
+                      "AND source_matched_ns = 0 AND target_boot = 0")                             \
+    X(SQL_OLDEST_LIVE, "SELECT * FROM transfers INDEXED BY transfers_live WHERE live = 1 "         \
+                       "ORDER BY ordinal LIMIT 1")                                                 \
     X(SQL_PUT_AGENT, "INSERT OR REPLACE INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")     \
     X(SQL_CLEAR_RAILS, "DELETE FROM rails WHERE agent = ?1")                                       \
     X(SQL_ADD_RAIL, "INSERT INTO rails VALUES (?,?,?,?,?,?,?,?,?,?,?)")                            \

@@ -282,3 +282,12 @@ kvr_path transfer_path(const struct transfer *transfer)
 
     return source > target ? source : target;
 }
+
+bool transfer_held(const struct transfer *transfer)
+{
+    const struct transfer_side *source = &transfer->sides[KVR_ROLE_SOURCE];
+
+    return transfer_state_live(transfer->state) && source->boot != 0 && !source->lost &&
+           !source->ended && source->at_ns[STAGE_MATCHED] == 0 &&
+           transfer->sides[KVR_ROLE_TARGET].boot == 0;
+}

@@ -106,6 +106,8 @@ const char *transfer_detail(const struct transfer *transfer); /* the sentence of
 int64_t transfer_duration_ns(const struct transfer *transfer);
 int64_t transfer_opened_ns(const struct transfer *transfer); /* the earlier side; 0: not known */
 kvr_path transfer_path(const struct transfer *transfer);     /* the less direct side's */
+/* It is published, its pages are held, and no target is known. */
+bool transfer_held(const struct transfer *transfer);
 int64_t transfer_ended_ns(const struct transfer *transfer);
 
 #endif

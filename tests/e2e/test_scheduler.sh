@@ -104,7 +104,7 @@ check_empty() {
     expect 200 '"transfers":[]' "$base/api/v1/transfers"
     expect 200 '"agents":[]' "$base/api/v1/agents"
     expect 200 '"last_event":null' "$base/api/v1/summary"
-    expect 200 'kvrail_transfers_total{role="target",outcome="done",reason="ok"} 0' "$base/metrics"
+    expect 200 'kvrail_transfers_ended_total{outcome="done",reason="ok"} 0' "$base/metrics"
 }
 
 check_page() {
@@ -222,6 +222,25 @@ check_metrics() {
     expect 200 'kvrail_build_info{version=' "$base/metrics"
     expect 200 'kvrail_rail_up{agent="prefill-0",rail="2",provider="efa"} ' "$base/metrics"
     expect 200 'kvrail_rail_up{agent="prefill-1",rail="2",group="1",provider="efa"} 0' "$base/metrics"
+    expect 200 'kvrail_agent_up{agent="prefill-0",role="prefill"} ' "$base/metrics"
+    expect 200 'kvrail_rail_info{agent="prefill-1",rail="2",group="1",card="rdmap81s0",provider="efa"' "$base/metrics"
+    expect 200 'kvrail_rail_speed_bytes_per_second{agent="prefill-0",rail="2",provider="efa"} 12500000000' "$base/metrics"
+    expect 200 'kvrail_group_thread_cpu_seconds_total{agent="prefill-1",group="1"} ' "$base/metrics"
+    lacks 'kvrail_rail_thread_'
+    expect 200 '# EOF' -H 'Accept: application/openmetrics-text' "$base/metrics"
+    header 'Content-Type: application/openmetrics-text; version=1.0.0' -H 'Accept: application/openmetrics-text' "$base/metrics"
+    header 'Content-Type: text/plain; version=0.0.4' "$base/metrics"
+    header 'Content-Encoding: gzip' -H 'Accept-Encoding: gzip' "$base/metrics"
+    expect 200 'kvrail_ready 1' --compressed "$base/metrics"
+    header 'Content-Encoding: gzip' -H 'Accept-Encoding: gzip' "$base/api/v1/agents"
+    # They are made anew twice a second.
+    tries=0 got=200
+    while [ $tries -lt 50 ] && [ "$got" != 304 ]; do
+        tries=$((tries + 1))
+        etag=$(curl -s -o /dev/null -D - "$base/api/v1/agents" | tr -d '\r' | sed -n 's/^ETag: //p')
+        got=$(curl -s -o /dev/null -w '%{http_code}' -H "If-None-Match: $etag" "$base/api/v1/agents")
+    done
+    if [ "$got" = 304 ]; then pass; else fail "agents that have not changed were answered $got"; fi
     expect 200 '"name":"rdmap81s0","group":1,' "$base/api/v1/agents"
     expect 200 '"peers_warm":2' "$base/api/v1/agents"
     expect 200 '"peers_warm":null' "$base/api/v1/agents"
@@ -243,7 +262,7 @@ check_metrics() {
     fi
 }
 
-# What it knew, it knows after a restart; agents are lost until they speak again.
+# What it knew, it knows after a restart; agents are awaited until they could have reported.
 check_restart() {
     known=$(curl -s "$base/api/v1/summary" | sed -n 's/.*"done":\([0-9]*\).*/\1/p')
     stop
@@ -251,6 +270,7 @@ check_restart() {
     again=$(curl -s "$base/api/v1/summary" | sed -n 's/.*"done":\([0-9]*\).*/\1/p')
     if [ -n "$known" ] && [ "$known" = "$again" ]; then pass; else fail "$known done before, $again after"; fi
     expect 200 '"name":"decode-1"' "$base/api/v1/agents"
+    lacks '"state":"lost"'
 }
 
 # asks STATUS TEXT kvrail-argument…: the command ends so, and says that

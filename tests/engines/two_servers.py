@@ -66,7 +66,7 @@ def restart(agent: str) -> None:
 
 def moved() -> float:
     """Transfers that kvrail's agents have completed, at both ends."""
-    return metric_of_scheduler(scheduler, "kvrail_path_transfers_total")
+    return metric_of_scheduler(scheduler, "kvrail_transfer_sides_done_total")
 
 
 class Case(unittest.TestCase):

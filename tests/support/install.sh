@@ -70,6 +70,7 @@ set_build() {
     package libinih-dev
     package libsqlite3-dev
     package libmicrohttpd-dev
+    package zlib1g-dev
     package libgnutls28-dev
     package nettle-dev
     package libmnl-dev

@@ -30,7 +30,7 @@ since() {
 late() {
     : >"$work/looked_at"
     while read -r soname; do
-        stem=$(echo "$soname" | sed 's/\.so.*//; s/^libcurl-.*/libcurl/')
+        stem=$(echo "$soname" | sed 's/\.so.*//; s/^libcurl-.*/libcurl/; s/^libz$/zlib/')
         case $stem in libc | libm | libdl | librt | libpthread | libresolv | ld-linux* | libkvrail) continue ;; esac
         row=$(awk -v stem="$stem" '$1 == stem || "lib" $1 == stem { sub(/ *#.*/, ""); print; exit }' "$1")
         [ -n "$row" ] || { echo "$soname is needed, but $1 names no oldest version of it" && continue; }
@@ -45,10 +45,11 @@ late() {
         set -- "$table"
         list=$(grep -l "^$soname " $lists/*.symbols | head -n 1)
         [ -n "$list" ] || continue
+        # An epoch, as of zlib, is Debian's alone.
         since "$list" | while read -r name version; do
             echo "$module $name" >>"$work/looked_at"
             case $row in *" +$name "*) continue ;; esac
-            dpkg --compare-versions "$version" le "$oldest" ||
+            dpkg --compare-versions "${version#*:}" le "$oldest" ||
                 echo "$name is taken, which came with $module $version; $oldest is to be enough"
         done
     done <"$work/needed"

@@ -211,11 +211,11 @@ metrics() {
 # moved ROLE PATH COUNT: so many transfers, the scheduler says, once the agents have reported them.
 moved() {
     wait_for 30 has_moved "$@" || fail "not $3 transfers of a $1 are $2:
-$(metrics | grep ^kvrail_path_)"
+$(metrics | grep ^kvrail_transfer_sides_done_)"
 }
 
 has_moved() {
-    [ "$(metrics | sed -n "s/^kvrail_path_transfers_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]
+    [ "$(metrics | sed -n "s/^kvrail_transfer_sides_done_total{role=\"$1\",path=\"$2\"} //p")" = "$3" ]
 }
 
 start_scheduler() {

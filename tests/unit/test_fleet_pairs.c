@@ -189,18 +189,16 @@ static void expect(struct fixture *fixture, struct api_query query, unsigned sta
 static void metrics_count_pairs_by_state(void **state)
 {
     struct fixture *fixture = *state;
-    struct metrics *metrics = metrics_open();
-    FILE *out;
     char *text = NULL;
     size_t size = 0;
+    struct exposition out = {.out = open_memstream(&text, &size)};
 
     rows_of("decode-0", 3)[1].state = KVR_PAIR_SLOW;
     rows_of("decode-1", 2)[0].state = KVR_PAIR_STATE_END; /* of a newer agent */
     report_comes(fixture, "prefill-0", KVR_S);
     report_comes(fixture, "decode-0", KVR_S);
-    out = open_memstream(&text, &size);
-    metrics_write(metrics, fixture->fleet, KVR_S, out);
-    fclose(out);
+    metrics_write_fleet(fixture->fleet, KVR_S, &out);
+    fclose(out.out);
     assert_non_null(strstr(text, "\n# TYPE kvrail_rail_pairs gauge\n"
                                  "kvrail_rail_pairs{agent=\"prefill-0\",state=\"up\"} 0\n"
                                  "kvrail_rail_pairs{agent=\"prefill-0\",state=\"warming\"} 0\n"
@@ -208,7 +206,6 @@ static void metrics_count_pairs_by_state(void **state)
     assert_non_null(strstr(text, "kvrail_rail_pairs{agent=\"prefill-0\",state=\"slow\"} 1\n"));
     assert_null(strstr(text, "kvrail_rail_pairs{agent=\"decode-0\""));
     free(text);
-    metrics_close(metrics);
 }
 
 static void api_answers_with_pairs_of_rails(void **state)

@@ -1,0 +1,111 @@
+/* Answers about the fleet and the scheduler itself, which need no database. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "scheduler/api_fleet.h"
+#include "scheduler/api_json.h"
+
+#define FRESH (500 * KVR_MS) /* the agents are kept ready for so long */
+
+struct api_fleet {
+    struct api_fleet_parts parts;
+    struct ready *agents; /* the last ones made */
+    kvr_ns agents_at;
+};
+
+struct api_fleet *api_fleet_open(const struct api_fleet_parts *parts)
+{
+    struct api_fleet *api = calloc(1, sizeof(*api));
+
+    if (api != NULL)
+        api->parts = *parts;
+    return api;
+}
+
+struct api_fleet *api_fleet_close(struct api_fleet *api)
+{
+    if (api != NULL)
+        ready_drop(api->agents);
+    free(api);
+    return NULL;
+}
+
+bool api_fleet_is_path(const char *path)
+{
+    return strcmp(path, "/metrics") == 0 || strcmp(path, "/api/v1/agents") == 0 ||
+           strcmp(path, "/api/v1/rails/matrix") == 0;
+}
+
+/* ---- agents ---- */
+
+struct agent_list {
+    json_t *array;
+    int64_t now_ns;
+};
+
+static void add_agent(void *self, const struct agent_view *agent)
+{
+    struct agent_list *list = self;
+
+    json_array_append_new(list->array, json_agent(agent, list->now_ns));
+}
+
+static struct ready *make_agents(struct api_fleet *api)
+{
+    struct agent_list list = {json_array(), (int64_t)kvr_clock_wall()};
+    struct api_answer answer;
+
+    fleet_each(api->parts.fleet, kvr_clock_now(), add_agent, &list);
+    api_answer_with(
+        &answer, 200,
+        json_pack("{s:o, s:f}", "agents", list.array, "now_seconds", (double)list.now_ns / 1e9));
+    return ready_make(answer.body, answer.body != NULL ? strlen(answer.body) : 0,
+                      "application/json");
+}
+
+/* Many open pages ask once a second. */
+static struct ready *agents(struct api_fleet *api)
+{
+    kvr_ns now = kvr_clock_now();
+
+    if (api->agents == NULL || now - api->agents_at > FRESH) {
+        ready_drop(api->agents);
+        api->agents = make_agents(api);
+        api->agents_at = now;
+    }
+    return api->agents;
+}
+
+/* ---- metrics ---- */
+
+static struct ready *make_metrics(struct api_fleet *api, bool open)
+{
+    struct exposition out = {.open = open};
+    kvr_ns now = kvr_clock_now();
+    char *text = NULL;
+    size_t size = 0;
+
+    out.out = open_memstream(&text, &size);
+    if (out.out == NULL)
+        return NULL;
+    metrics_write(api->parts.metrics, now, (int64_t)kvr_clock_wall(), &out);
+    metrics_write_fleet(api->parts.fleet, now, &out);
+    metrics_write_self(&api->parts.self, now, &out);
+    exposition_end(&out);
+    if (fclose(out.out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return ready_make(text, size, open ? EXPOSITION_OPENMETRICS : EXPOSITION_PROMETHEUS);
+}
+
+void api_fleet_get(struct api_fleet *api, const char *path, const struct api_query *query,
+                   struct api_answer *ret_answer)
+{
+    if (strcmp(path, "/metrics") == 0)
+        *ret_answer = (struct api_answer){200, NULL, make_metrics(api, query->count > 0)};
+    else if (strcmp(path, "/api/v1/rails/matrix") == 0)
+        api_get_matrix(api->parts.fleet, query, ret_answer);
+    else if (api_no_parameters(query, ret_answer))
+        *ret_answer = (struct api_answer){200, NULL, ready_share(agents(api))};
+}
