@@ -68,6 +68,11 @@ static void write_up(void *self, const struct agent_view *agent)
         exposition_count(series->out, labels, agent->state == AGENT_UP);
 }
 
+static void write_stopped(void *self, const struct agent_view *agent)
+{
+    count(self, agent, agent->state == AGENT_STOPPED);
+}
+
 static void write_insecure(void *self, const struct agent_view *agent)
 {
     count(self, agent, !agent->facts->secure);
@@ -106,6 +111,9 @@ static void write_agents(struct series *series)
                      "1 while the scheduler hears the agent, 0 while it does not or the agent has "
                      "stopped.");
     each(series, write_up);
+    exposition_gauge(series->out, "kvrail_agent_stopped",
+                     "1 for an agent that announced its end, and is not up for that reason.");
+    each(series, write_stopped);
     exposition_gauge(series->out, "kvrail_agent_insecure",
                      "1 for an agent that runs with --insecure: its peers prove no identity.");
     each(series, write_insecure);

@@ -136,9 +136,9 @@ set_wheel() {
     python3 -m ensurepip --version >/dev/null 2>&1 || missing="$missing python3-venv"
 }
 
-# The package of Prometheus would start a service: only its promtool is taken.
-unpack_promtool() {
-    if command -v promtool >/dev/null 2>&1 || [ -x "$root/build/tools/promtool" ]; then
+# The package of Prometheus would start a service: only its programs are taken.
+unpack_prometheus() {
+    if [ -x "$root/build/tools/promtool" ] && [ -x "$root/build/tools/prometheus" ]; then
         return 0
     fi
     update
@@ -150,7 +150,7 @@ unpack_promtool() {
     (cd "$work" && apt-get -q -o Acquire::Retries=3 download prometheus </dev/null)
     dpkg-deb -x "$work"/prometheus_*.deb "$work/unpacked"
     mkdir -p "$root/build/tools"
-    cp "$work/unpacked/usr/bin/promtool" "$root/build/tools/promtool"
+    cp "$work/unpacked/usr/bin/promtool" "$work/unpacked/usr/bin/prometheus" "$root/build/tools/"
     rm -rf "$work"
 }
 
@@ -174,5 +174,5 @@ if [ -n "$missing" ]; then
     as_root apt-get -q -y -o Acquire::Retries=3 install --no-install-recommends $missing
 fi
 case " $* " in
-*" test "*) unpack_promtool || echo "promtool could not be unpacked: its test will be skipped" >&2 ;;
+*" test "*) unpack_prometheus || echo "promtool could not be unpacked: its test will be skipped" >&2 ;;
 esac
