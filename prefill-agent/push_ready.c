@@ -155,14 +155,17 @@ static kvr_status post_segments(struct push *push, struct push_job *job, bool *p
 
 bool push_post(struct push *push, struct push_job *job, bool *ret_blocked)
 {
-    bool progress = false;
+    bool progress = false, held;
     kvr_status status = post_retransmits(push, job, &progress);
 
     if (status == KVR_OK)
         status = post_segments(push, job, &progress);
-    *ret_blocked = status == KVR_AGAIN;
-    if (job->stage == NULL) /* else gathering says nothing about rails */
+    held = job->stage != NULL && status == KVR_AGAIN;
+    if (held)
+        status = push_stage_held(job);
+    if (job->stage == NULL || (held && job->staged == 0)) /* else gathering says nothing of rails */
         push_tell_rail(push, job, status, progress);
+    *ret_blocked = status == KVR_AGAIN;
     if (status == KVR_OK && job->retransmit_first == NULL &&
         (job->open == NULL || push_lacks_room(job)))
         push_dequeue(push, job);

@@ -145,6 +145,18 @@ kvr_status push_stage_gather(struct push *push, struct push_job *job, struct pus
     return KVR_OK;
 }
 
+/* A job that finds no room waits for the oldest part. Where no pair takes that part, none takes the
+ * job's. */
+kvr_status push_stage_held(const struct push_job *job)
+{
+    const struct push_part *oldest = &job->stage->parts[job->stage->ring.first];
+
+    return job->stage->ring.count > 0 && oldest->job != NULL && oldest->job->told.no_rail &&
+                   oldest->job->peer == job->peer && oldest->job->target_rails == job->target_rails
+               ? KVR_NO_RAIL
+               : KVR_AGAIN;
+}
+
 /* ---- posting -------------------------------------------------------------------------------- */
 
 static void part_gathered(struct push *push, struct push_stage *stage, uint32_t number,

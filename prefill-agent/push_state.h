@@ -31,6 +31,9 @@ kvr_status push_stage_gather(struct push *push, struct push_job *job, struct pus
                              struct kvr_plan_cursor *cursor, uint32_t count, bool again,
                              uint32_t *ret_count);
 /* Takes what was gathered and posts it; true when there was progress. */
+/* Of a job that was answered KVR_AGAIN: KVR_NO_RAIL where the ring is held by a part that no pair
+ * takes. */
+kvr_status push_stage_held(const struct push_job *job);
 bool push_stage_work(struct push *push);
 void push_stage_written(struct push_job *job, uint32_t part);
 /* The job posts no more. */

@@ -227,6 +227,59 @@ static void a_ring_that_hangs_is_told(void **state)
     job_end();
 }
 
+/* Another transfer to the same peer, over the same rails. Its chunks find no room in the ring. */
+static void second_open(struct push_job *second, struct push_segment *chunks)
+{
+    static uint8_t places[SMALL_CHUNKS];
+
+    *second = (struct push_job){.index = 1,
+                                .transfer = TRANSFER + 1,
+                                .source = &source.set,
+                                .via = &stage.stage,
+                                .target = &target.set,
+                                .slots = {SLOT + 1},
+                                .slot_count = 1,
+                                .target_rails = UINT32_MAX};
+    *chunks = (struct push_segment){.plan = segment.plan, .where = places};
+    tell_push(PUSH_MESSAGE(PUSH_OPEN, .job = 1, .opened = second));
+    tell_push(PUSH_MESSAGE(PUSH_SEGMENT, .job = 1, .segment = chunks));
+    tell_push(PUSH_MESSAGE(PUSH_FINAL, .job = 1));
+    fixture_settle(&fixture, now);
+}
+
+static void rails_refuse(kvr_status status)
+{
+    fixture.rails[0].newest->next_write = fixture.rails[1].newest->next_write = status;
+}
+
+/* Parts of one transfer hold the ring, and no pair takes them. The transfers behind it hear the
+ * same: else each would begin to wait for a rail when the one before it gives up. */
+static void who_waits_behind_a_held_ring_is_told(void **state)
+{
+    struct push_job second;
+    struct push_segment chunks;
+    union push_message message;
+
+    (void)state;
+    job_open(3, false, false);
+    rails_refuse(KVR_RAIL_FAILED);
+    second_open(&second, &chunks);
+    copies_end();
+    assert_true(told(PUSH_NO_RAIL, &message));
+    assert_int_equal(message.transfer, TRANSFER);
+    assert_true(told(PUSH_NO_RAIL, &message));
+    assert_int_equal(message.transfer, TRANSFER + 1);
+    command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
+    fixture_settle(&fixture, now);
+    assert_true(told(PUSH_RAIL_BACK, &message));
+    assert_int_equal(message.transfer, TRANSFER);
+    assert_true(told(PUSH_RAIL_BACK, &message));
+    assert_int_equal(message.transfer, TRANSFER + 1);
+    tell_push(PUSH_MESSAGE(PUSH_STOP, .job = 1));
+    tell_push(PUSH_MESSAGE(PUSH_CLOSE, .job = 1));
+    job_end();
+}
+
 static void writes_go_to_the_targets_share(void **state)
 {
     uint32_t seen = 0;
@@ -424,6 +477,7 @@ int main(void)
         cmocka_unit_test(chunks_leave_from_the_ring_when_they_are_whole),
         cmocka_unit_test(a_full_ring_waits_for_completions),
         cmocka_unit_test(a_ring_that_hangs_is_told),
+        cmocka_unit_test(who_waits_behind_a_held_ring_is_told),
         cmocka_unit_test(writes_go_to_the_targets_share),
         cmocka_unit_test(what_has_no_room_waits_for_it),
         cmocka_unit_test(one_write_carries_what_one_copy_gathered),
