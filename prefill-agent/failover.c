@@ -135,9 +135,9 @@ static bool in_first_trial(const struct outbound *outbound, uint32_t peer,
 }
 
 /* When a transfer without a rail gives up. A dead peer is found within the heartbeat bound, before
- * that. A peer that lives may be reached by fresh endpoints well before: also a transfer that comes
- * later waits for one trial, but a wait that already timed out is not repeated. In the first trial
- * each wait ends with it. */
+ * that. A peer that lives may be reached by fresh endpoints: each transfer waits for one trial of
+ * them. Where pairs fail before the bound, by errors, the wait ends a little after the bound, too.
+ * In the first trial each wait ends with it. */
 static kvr_ns give_up_time(const struct outbound *outbound, const struct source_transfer *transfer,
                            const struct outbound_lost *lost)
 {
@@ -151,7 +151,8 @@ static kvr_ns give_up_time(const struct outbound *outbound, const struct source_
     return (asks || lost->reached) && whole > soon ? whole : soon;
 }
 
-void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer)
+void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer,
+                      kvr_ns silent_from)
 {
     struct outbound_lost *lost = &outbound->peers[transfer->peer].lost[transfer->grant.rail_group];
 
@@ -159,8 +160,10 @@ void failover_no_rail(struct outbound *outbound, struct source_transfer *transfe
         lost->granted = transfer->grant.rails;
         lost->since = outbound->now;
     }
-    if (lost->from == KVR_NEVER)
-        lost->from = outbound->now;
+    if (lost->from == KVR_NEVER) {
+        lost->from = silent_from;
+        lost->tried = 0;
+    }
     transfer->failover.no_rail_at = give_up_time(outbound, transfer, lost);
     if (may_ask(outbound, transfer))
         transfer->failover.ask_at = in_first_trial(outbound, transfer->peer, lost)
@@ -169,6 +172,24 @@ void failover_no_rail(struct outbound *outbound, struct source_transfer *transfe
     if (outbound->now >= transfer->failover.ask_at && transfer->state == ST_LIVE)
         ask(outbound, transfer);
     rail_repair_soon(outbound, transfer->peer, transfer->grant.rail_group);
+}
+
+/* A trial has the same time on each rail, however long it took to replace the endpoints of those
+ * before it. */
+void failover_trial_begins(struct outbound *outbound, uint32_t rail)
+{
+    uint32_t group = kvr_rail_groups_of(&outbound->options.groups, rail);
+    kvr_ns end = outbound->now + kvr_group_soon(outbound->options.silence_ns);
+
+    KVR_POOL_EACH (struct source_transfer, transfer, &outbound->transfers) {
+        const struct outbound_lost *lost = &outbound->peers[transfer->peer].lost[group];
+
+        if (transfer->grant.rail_group == group && transfer->failover.no_rail_at != KVR_NEVER &&
+            lost->reached && (lost->tried >> rail & 1) == 0 && transfer->failover.no_rail_at < end)
+            transfer->failover.no_rail_at = end;
+    }
+    for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
+        outbound->peers[peer].lost[group].tried |= UINT64_C(1) << rail;
 }
 
 #define BROKEN_BYTES 96

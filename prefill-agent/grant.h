@@ -71,8 +71,11 @@ struct source_failover {
 bool failover_takes(const struct source_transfer *transfer, uint32_t kind);
 void failover_park(struct outbound *outbound, struct source_transfer *transfer,
                    const union push_message *message);
-/* The rail thread has no usable pair left. */
-void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer);
+/* The rail thread has no usable pair left. silent_from: since then nothing has come through. */
+void failover_no_rail(struct outbound *outbound, struct source_transfer *transfer,
+                      kvr_ns silent_from);
+/* Our rail has a fresh endpoint. */
+void failover_trial_begins(struct outbound *outbound, uint32_t rail);
 void failover_rail_back(struct outbound *outbound, struct source_transfer *transfer);
 /* GRANT again: the target named other rails. */
 void failover_granted(struct outbound *outbound, struct source_transfer *transfer,

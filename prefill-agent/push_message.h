@@ -31,7 +31,7 @@ enum push_kind {
     PUSH_RETRANSMIT_DONE, /* retransmit, taken in */
     PUSH_LISTED,          /* list, filled */
     PUSH_COPY_FAILED,     /* bytes could not be gathered: POSTED will not come */
-    PUSH_NO_RAIL,         /* chunks are left and no pair is usable */
+    PUSH_NO_RAIL,         /* silent_from: chunks are left and no pair is usable */
     PUSH_RAIL_BACK,       /* after NO_RAIL: posting goes on */
     PUSH_FAILED_OVER,     /* failover; all earlier posts may be lost */
     PUSH_PROBED,          /* probe, answered; of no job */
@@ -69,7 +69,7 @@ union push_message {
             struct push_failover *failover;
             struct visibility_probe *probe;
             struct push_page page;
-            kvr_ns ready_at;
+            kvr_ns ready_at, silent_from;
             struct kvr_epoch_count count;
             struct push_sum sum;
         };

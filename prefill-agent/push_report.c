@@ -85,7 +85,9 @@ void push_tell_rail(struct push *push, struct push_job *job, kvr_status status, 
 {
     if (status != KVR_OK && status != KVR_AGAIN && !job->told.no_rail) {
         job->told.no_rail = true;
-        push_tell(push, job, PUSH_MESSAGE(PUSH_NO_RAIL));
+        push_tell(push, job,
+                  PUSH_MESSAGE(PUSH_NO_RAIL,
+                               .silent_from = kvr_group_silent_from(push->group, job->peer)));
     }
     /* A rail without room is usable. With nothing to post, the status says nothing about rails. */
     if (job->told.no_rail && (status == KVR_AGAIN || (status == KVR_OK && progress))) {

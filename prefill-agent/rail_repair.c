@@ -75,8 +75,10 @@ void rail_repair_recycled(struct outbound *outbound, const struct kvr_group_mess
     outbound->retry_at[rail] = renewed ? KVR_NEVER : outbound->now + OUTBOUND_RETRY_NS;
     outbound->renewed_at[rail] = outbound->now;
     outbound->recycle.under_way &= ~(UINT64_C(1) << rail);
-    if (renewed)
+    if (renewed) {
         senders_renewed(outbound, rail);
+        failover_trial_begins(outbound, rail);
+    }
     if (renewed) /* pairs that break with the fresh endpoint come later */
         for (uint32_t peer = 0; peer < KVR_PEERS_MAX; peer++)
             outbound->peers[peer].repair_at[rail] = outbound->peers[peer].renew_at[rail] =

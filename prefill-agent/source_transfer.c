@@ -188,7 +188,7 @@ void source_transfer_group(struct outbound *outbound, struct source_transfer *tr
                              "the source's pages could not be copied out of device memory");
         break;
     case PUSH_NO_RAIL:
-        failover_no_rail(outbound, transfer);
+        failover_no_rail(outbound, transfer, message->silent_from);
         break;
     case PUSH_RAIL_BACK:
         failover_rail_back(outbound, transfer);

@@ -29,7 +29,8 @@ struct outbound_visibility {
 struct outbound_lost {
     uint64_t granted; /* bits of those rails */
     kvr_ns since;     /* KVR_NEVER: the group reaches them, as far as is known */
-    kvr_ns from;      /* the same, or since a pair worked for a while; KVR_NEVER: one works */
+    kvr_ns from;      /* since then nothing has come through; KVR_NEVER: a pair works */
+    uint64_t tried;   /* bits of our rails that got a fresh endpoint after that */
     bool reached;     /* a transfer over the group has ended well, in this session */
 };
 

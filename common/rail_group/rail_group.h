@@ -153,8 +153,10 @@ struct kvr_group_options {
 
 /* Of a peer that no write has ever reached, by the silence bound. The first write of a pair may be
  * silent for `doubt` before other pairs are tried beside it, and for `trial` until the pair is
- * broken. A transfer without a pair waits for `soon`. A second is enough to connect and to lose a
- * packet of that. */
+ * broken. A second is enough to connect and to lose a packet of that.
+ *
+ * Of any peer: a transfer without a pair waits for `soon`, and so long may a pair be silent on a
+ * fresh endpoint after the peer was silent for the whole bound. */
 static inline kvr_ns kvr_group_doubt(kvr_ns silence_ns)
 {
     return silence_ns / 3;
@@ -171,7 +173,7 @@ static inline kvr_ns kvr_group_trial(kvr_ns silence_ns)
 }
 static inline kvr_ns kvr_group_soon(kvr_ns silence_ns)
 {
-    return kvr_group_a_second(silence_ns / 2, silence_ns);
+    return kvr_group_a_second(silence_ns / 12 * 5, silence_ns);
 }
 
 /* The window of a rail where the options name none. */
@@ -233,6 +235,9 @@ KVR_MUST_CHECK kvr_status kvr_group_memory_open(struct kvr_group *group, uint32_
                                                 struct kvr_memory **ret_memory,
                                                 struct kvr_error *error);
 void kvr_group_memory_close(struct kvr_group *group, struct kvr_memory *memory);
+/* Rail thread: since when nothing has come through to the peer, over whichever pair, although it
+ * owes completions; now, if it owes none. */
+kvr_ns kvr_group_silent_from(const struct kvr_group *group, uint32_t peer);
 /* Writes accepted and not yet completed, all rails. */
 uint64_t kvr_group_outstanding(const struct kvr_group *group);
 

@@ -10,10 +10,31 @@
 struct settled {
     struct group_link *link;
     bool failed;
+    bool asks; /* one of them asked whether it came through */
     bool slow; /* a warm-up that came through, but not soon enough */
     uint32_t writes;
     uint64_t bytes, waited_ns; /* waited: from post to now, of all */
 };
+
+/* What completes while its endpoint is being replaced says nothing of the next one, and over a
+ * broken link only an answer counts: tcp completes writes that go nowhere. */
+static void settled_well(struct kvr_group *group, const struct settled *settled)
+{
+    struct group_link *link = settled->link;
+
+    link->proven = true;
+    link->look.through_at = group->now;
+    if (!link->inserted || link->state == LINK_RETIRED ||
+        (link->state == LINK_BROKEN && !settled->asks))
+        return;
+    if (settled->asks)
+        group_silence_ends(group, link);
+    if (settled->slow)
+        return;
+    link->doubted = false;
+    if (link->warmth == LINK_COLD)
+        group_link_warmed(group, link);
+}
 
 static void settled_count(struct kvr_group *group, const struct settled *settled)
 {
@@ -32,12 +53,9 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     pace_settled(&link->pace, settled->bytes, group->now);
     pace_settled(&rail->pace, settled->bytes, group->now);
     link->progress_at = group->now;
-    link->doubted = link->doubted && (settled->failed || settled->slow);
-    link->proven = link->proven || !settled->failed;
-    link->look.through_at = settled->failed ? link->look.through_at : group->now;
     link->again.count = 0;
-    if (link->warmth == LINK_COLD && !settled->failed && !settled->slow)
-        group_link_warmed(group, link);
+    if (!settled->failed)
+        settled_well(group, settled);
     if (!settled->failed && kvr_pair_in_trouble(link->history.state))
         group_link_note(group, link);
     rail->writes -= settled->writes;
@@ -57,6 +75,7 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
     struct group_link *link = flight->link;
     struct settled settled = {.link = link,
                               .failed = status != KVR_OK,
+                              .asks = flight->asks,
                               .writes = 1,
                               .bytes = flight->bytes,
                               .waited_ns = group->now - flight->posted_at};
@@ -172,6 +191,7 @@ static unsigned complete_written(struct kvr_group *group, uint32_t rail_index,
         if (flight == NULL || flight->link != settled.link) /* which is of this rail */
             break;
         settled.bytes += flight->bytes;
+        settled.asks = settled.asks || flight->asks;
         posted_at += flight->posted_at;
         flight_free(&group->flights, flight);
         if (flight->token != token) {

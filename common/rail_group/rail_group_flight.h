@@ -5,6 +5,7 @@
 #define KVR_RAIL_GROUP_FLIGHT_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct group_flight {
     struct group_link *link;
     uint64_t bytes, posted_at; /* posted_at: the step's now */
     uint32_t generation;       /* odd while it is in flight */
+    bool asks;                 /* it completes when it has come through, and not before */
 };
 
 struct group_flights {

@@ -125,6 +125,7 @@ static inline kvr_status post_flight(struct kvr_group *group, struct group_link 
     flight->link = link;
     flight->bytes = bytes;
     flight->posted_at = group->now;
+    flight->asks = write->acknowledged;
     status = write_on(group, rail, write);
     if (status == KVR_OK) {
         rail->unrung = write->more;

@@ -46,18 +46,61 @@ static kvr_ns doubt_at(const struct kvr_group *group, const struct group_link *l
                : KVR_NEVER;
 }
 
+/* When the link has been silent for too long. Where a pair fails, others follow, and fresh
+ * endpoints of either end: the peer's silence does not begin anew with each. But each has the time
+ * to connect. */
+static kvr_ns silence_end(const struct kvr_group *group, const struct group_link *link)
+{
+    kvr_ns end = link->progress_at + silence_of(group, link), silence = group->timers.silence_ns;
+    kvr_ns from = group->peers[link->peer].silent_from;
+    kvr_ns least = link->progress_at + kvr_group_soon(silence);
+
+    if (link->state == LINK_RETIRED || is_first_trial(group, link) || from == 0)
+        return end;
+    return kvr_min_u64(end, from + silence > least ? from + silence : least);
+}
+
 /* When something is due of a link that owes something. */
 static kvr_ns look_at(const struct kvr_group *group, const struct group_link *link)
 {
-    kvr_ns end = link->progress_at + silence_of(group, link), doubt = doubt_at(group, link);
+    return kvr_min_u64(silence_end(group, link), doubt_at(group, link));
+}
 
-    return doubt < end ? doubt : end;
+static bool rests(const struct kvr_group *group, const struct group_peer *peer)
+{
+    return peer->silent_from == 0 || group->now - peer->owed_at > group->timers.silence_ns / 2;
+}
+
+/* A short rest ends no silence: fresh endpoints are opened, and the next chunks are asked for. */
+static void peer_owes(struct kvr_group *group, struct group_peer *peer)
+{
+    if (rests(group, peer))
+        peer->silent_from = group->now;
+    peer->owed_at = group->now;
+}
+
+void group_silence_ends(struct kvr_group *group, const struct group_link *link)
+{
+    struct group_peer *peer = &group->peers[link->peer];
+
+    peer->silent_from = 0;
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        if (peer->links[i]->state == LINK_USABLE && peer->links[i]->writes > 0)
+            peer->silent_from = peer->owed_at = group->now;
+}
+
+kvr_ns kvr_group_silent_from(const struct kvr_group *group, uint32_t index)
+{
+    const struct group_peer *peer = &group->peers[index];
+
+    return peer->known && !rests(group, peer) ? peer->silent_from : group->now;
 }
 
 void group_silence_begins(struct kvr_group *group, struct group_link *link)
 {
     kvr_ns at;
 
+    peer_owes(group, &group->peers[link->peer]);
     link->progress_at = group->now;
     link->look.since = 0;
     at = kvr_min_u64(look_at(group, link), group->now + group_look_ns(group));
@@ -171,6 +214,8 @@ void group_links_silent(struct kvr_group *group)
             renewal_look(group, link);
         if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
             continue;
+        if (!retired)
+            group->peers[link->peer].owed_at = group->now;
         if (group->now >= doubt_at(group, link))
             link_suspect(group, link);
         next = look_at(group, link);

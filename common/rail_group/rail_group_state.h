@@ -76,8 +76,11 @@ struct group_peer {
     kvr_ns added_at;
     kvr_ns connects_until; /* one of its pairs connects until then; 0: none */
     enum peer_warmth warmth;
-    kvr_ns rewarm_at; /* pairs that have failed are not warmed up again before */
-    kvr_ns rewarm_ns; /* from the last failure until then */
+    kvr_ns rewarm_at;   /* pairs that have failed are not warmed up again before */
+    kvr_ns rewarm_ns;   /* from the last failure until then */
+    kvr_ns silent_from; /* since then it owes completions, and nothing has come through; 0: it owes
+                           none */
+    kvr_ns owed_at;     /* the last time when it owed one */
 };
 
 /* When step has something to do although nothing rings; KVR_NEVER: nothing. */
@@ -204,6 +207,8 @@ bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns t
 /* rail_group_silence.c */
 /* The link owes something from now on: its silence counts. */
 void group_silence_begins(struct kvr_group *group, struct group_link *link);
+/* A write that asks has come through over the link. */
+void group_silence_ends(struct kvr_group *group, const struct group_link *link);
 /* The link is broken and has writes: it is tried anew when they have ended. */
 void group_link_renews_later(struct kvr_group *group, struct group_link *link);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */

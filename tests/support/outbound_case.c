@@ -271,7 +271,11 @@ void group_says(uint32_t kind, uint64_t a, void *pointer)
     case PUSH_STAGING_FULL:
     case PUSH_STOPPED:
         message.sum.round = (uint32_t)a;
+        message.sum.posted = kind == PUSH_POSTED;
         message.sum.first = pointer;
+        break;
+    case PUSH_NO_RAIL:
+        message.silent_from = a != 0 ? a : now;
         break;
     case PUSH_LISTED:
         message.list = pointer;

@@ -46,7 +46,8 @@ void want_hashed(uint32_t peer, uint64_t nonce);
 /* From here on peers want for this tensor rank of theirs; peer 0 sends its regions. */
 void targets_are(uint32_t tp);
 void message(uint32_t peer, uint64_t nonce, kvr_message_kind kind, kvr_status status);
-/* A rail thread's word about the job that was opened last. */
+/* A rail thread's word about the job that was opened last. a: with POSTED, STAGING_FULL and STOPPED
+ * the round; with NO_RAIL, since when nothing has come through (0: now). */
 void group_says(uint32_t kind, uint64_t a, void *pointer);
 /* The rail thread keeps the segments of a job in it. */
 void group_closes(void);

@@ -82,6 +82,8 @@ static void the_next_asks_at_once(void **state)
     (void)state;
     lose_the_group(true);
     for (uint64_t i = 1; i <= 2; i++) {
+        if (i == 2)
+            group_says(PUSH_POSTED, 0, NULL);
         message(0, NONCE + i - 1, i == 1 ? KVR_MSG_CANCEL : KVR_MSG_LANDED,
                 i == 1 ? KVR_CANCELLED : KVR_OK);
         group_says(PUSH_STOPPED, 0, NULL);
@@ -382,6 +384,54 @@ static void without_a_rail_it_fails_after_a_while(void **state)
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
 }
 
+/* Pages have come through before. Then the pairs were silent for the whole bound, and a fetch waits
+ * for a rail. Returns the begin of the silence. */
+static kvr_ns lose_a_peer_that_was_reached(void)
+{
+    kvr_ns silent_from;
+
+    outbound_begin(&(struct kvr_rail_groups){0}, false);
+    silent_from = now;
+    tick(SILENCE);
+    publish_for(1);
+    publish_all();
+    want(0, NONCE);
+    grant(0, NONCE);
+    outbound.peers[0].lost[0].reached = true;
+    group_says(PUSH_NO_RAIL, silent_from, NULL);
+    return silent_from;
+}
+
+/* The fresh endpoints that it waits for have time to connect, and no second bound. */
+static void the_wait_counts_from_the_last_answer(void **state)
+{
+    (void)state;
+    (void)lose_a_peer_that_was_reached();
+    tick(kvr_group_soon(SILENCE) - 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    tick(1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+}
+
+/* However long its rail took to be replaced. Replaced again, it is no news. */
+static void a_fresh_endpoint_has_its_trial(void **state)
+{
+    const kvr_ns soon = kvr_group_soon(SILENCE), late = soon / 5;
+    struct kvr_group_message message = {.head.kind = KVR_GROUP_RECYCLED,
+                                        .recycled = {.ended = 1, .epoch = 2}};
+
+    (void)state;
+    (void)lose_a_peer_that_was_reached();
+    tick(late);
+    outbound_group(&outbound, now, &message);
+    tick(late);
+    outbound_group(&outbound, now, &message);
+    tick(soon - late - 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    tick(1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +452,8 @@ int main(void)
         cmocka_unit_test(in_the_first_trial_others_are_asked_at_once),
         cmocka_unit_test(without_a_rail_it_fails_soon),
         cmocka_unit_test(without_a_rail_it_fails_after_a_while),
+        cmocka_unit_test(the_wait_counts_from_the_last_answer),
+        cmocka_unit_test(a_fresh_endpoint_has_its_trial),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,8 @@
 #define CUT_PERCENT   40 /* of these, where pairs are warmed up */
 #define STRIKE_WAITS  10
 #define SLOW_MOST     100 /* times slower: a warm-up still comes through in a heartbeat bound */
-/* Rails of a target. Each trial of a hanging pair takes half a heartbeat bound, and a transfer
- * waits for 1.25 bounds. */
+/* Rails of a target: a rail of the source tries them one after the other, before and after its
+ * endpoint is replaced. */
 #define TRIED_IN_TIME 3
 
 /* ---- which --------------------------------------------------------------------------------- */
@@ -265,24 +265,25 @@ static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_
     return way->late || !source->alive || is_narrow(source) ? pairs : 1;
 }
 
-/* Hanging writes of transfers before it may hold the rails' windows for a heartbeat bound. The
- * first in which its own writes hang is in the grace. Then no pair is usable for 1.25 bounds. Each
- * further group of either side is asked for once, and writes hang there, too. Each wait ends with a
- * tick. */
+/* The first bound, in which its own writes hang, is in the grace. Hanging writes of transfers
+ * before it may hold its rails for another one. Then the other pairs and at last the fresh
+ * endpoints have a trial each. Pairs that fail by errors are waited for until a quarter of the
+ * bound after it. Each further group of either side is asked for once, and writes hang there, too.
+ * Each wait ends with a tick. */
 static kvr_ns give_up_ns(const struct sim_fetch *fetch)
 {
     uint32_t ours = 1, turns = 1, asks;
 
     for (uint32_t i = 0; i < fetch->source_count; i++) {
-        uint32_t pairs = pairs_by_turns(source_of(fetch, i), target_of(fetch));
+        const struct sim_agent *source = source_of(fetch, i);
+        uint32_t pairs = pairs_by_turns(source, target_of(fetch));
 
         turns = pairs > turns ? pairs : turns;
-        if (source_of(fetch, i)->groups.count > ours)
-            ours = source_of(fetch, i)->groups.count;
+        ours = source->groups.count > ours ? source->groups.count : ours;
     }
     asks = ours - 1 + target_of(fetch)->groups.count - 1;
-    return turns * SIM_SILENCE_NS + SIM_SILENCE_NS * 5 / 4 + asks * (SIM_SILENCE_NS * 3 / 2) +
-           (asks + 1) * SIM_TICK_NS * 3 / 2;
+    return SIM_SILENCE_NS * 5 / 4 + turns * kvr_group_soon(SIM_SILENCE_NS) +
+           asks * (SIM_SILENCE_NS * 3 / 2) + (asks + 1) * SIM_TICK_NS * 3 / 2;
 }
 
 kvr_ns sim_ways_due(const struct sim_fetch *fetch)
