@@ -138,8 +138,9 @@ void source_transfer_end(struct outbound *outbound, struct source_transfer *tran
     if (status == KVR_OK) {
         transfer->settle.landed = true;
         source_pending_on(&transfer->settle.pending, PENDING_ON_LANDED);
-        outbound->peers[transfer->peer].lost[transfer->grant.rail_group] =
-            (struct outbound_lost){.since = KVR_NEVER, .from = KVR_NEVER, .reached = true};
+        if (transfer->settle.writes > 0) /* one without pages has tried no pair */
+            outbound->peers[transfer->peer].lost[transfer->grant.rail_group] =
+                (struct outbound_lost){.since = KVR_NEVER, .from = KVR_NEVER, .reached = true};
     }
     if (transfer->peer_gone && transfer->state == ST_CLOSING)
         transfer->settle.fence_at = outbound->now + outbound->options.quiet_ns;

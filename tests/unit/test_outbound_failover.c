@@ -432,6 +432,19 @@ static void a_fresh_endpoint_has_its_trial(void **state)
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
 }
 
+/* The target had every page. That says nothing of the pairs, for which another fetch waits. */
+static void what_moved_no_page_proves_no_pair(void **state)
+{
+    const struct outbound_lost *lost = &outbound.peers[0].lost[0];
+    kvr_ns from;
+
+    (void)state;
+    from = lose_a_peer_that_was_reached();
+    assert_int_equal(lost->from, from);
+    message(0, NONCE, KVR_MSG_LANDED, KVR_OK);
+    assert_int_equal(lost->from, from);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +467,7 @@ int main(void)
         cmocka_unit_test(without_a_rail_it_fails_after_a_while),
         cmocka_unit_test(the_wait_counts_from_the_last_answer),
         cmocka_unit_test(a_fresh_endpoint_has_its_trial),
+        cmocka_unit_test(what_moved_no_page_proves_no_pair),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
