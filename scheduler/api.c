@@ -46,28 +46,42 @@ struct api *api_close(struct api *api)
 void api_answer_with(struct api_answer *answer, unsigned status, json_t *object)
 {
     answer->status = status;
+    answer->problem = false;
     answer->ready = NULL;
     answer->body = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
     json_decref(object);
 }
 
+static const struct {
+    unsigned status;
+    const char *code, *title;
+} errors[] = {
+    {400, "bad_request", "Bad Request"},
+    {401, "unauthorized", "Unauthorized"},
+    {403, "forbidden", "Forbidden"},
+    {404, "not_found", "Not Found"},
+    {405, "method_not_allowed", "Method Not Allowed"},
+    {409, "conflict", "Conflict"},
+    {413, "too_large", "Content Too Large"},
+    {415, "unsupported_media_type", "Unsupported Media Type"},
+    {421, "misdirected", "Misdirected Request"},
+    {429, "too_many_requests", "Too Many Requests"},
+    {503, "unavailable", "Service Unavailable"},
+    {500, "internal", "Internal Server Error"}, /* and every other one */
+};
+
+/* RFC 9457, and beside it the member `error` of earlier versions. */
 void api_error(struct api_answer *ret_answer, unsigned status, const char *message)
 {
-    const char *code = status == 400   ? "bad_request"
-                       : status == 401 ? "unauthorized"
-                       : status == 403 ? "forbidden"
-                       : status == 404 ? "not_found"
-                       : status == 405 ? "method_not_allowed"
-                       : status == 409 ? "conflict"
-                       : status == 413 ? "too_large"
-                       : status == 415 ? "unsupported_media_type"
-                       : status == 421 ? "misdirected"
-                       : status == 429 ? "too_many_requests"
-                       : status == 503 ? "unavailable"
-                                       : "internal";
+    size_t i = 0;
 
+    while (i + 1 < sizeof(errors) / sizeof(errors[0]) && errors[i].status != status)
+        i++;
     api_answer_with(ret_answer, status,
-                    json_pack("{s:{s:s, s:s}}", "error", "code", code, "message", message));
+                    json_pack("{s:s, s:s, s:i, s:s, s:{s:s, s:s}}", "type", "about:blank", "title",
+                              errors[i].title, "status", (int)status, "detail", message, "error",
+                              "code", errors[i].code, "message", message));
+    ret_answer->problem = true;
 }
 
 void api_bad_request(struct api_answer *answer, const char *format, const char *value)

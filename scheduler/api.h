@@ -14,8 +14,8 @@
  *   /api/v1/session            http_session.c
  *
  * Times are RFC 3339 UTC, durations seconds, sizes bytes. An unknown value is null, never left out.
- * An error is {"error":{"code":…,"message":a sentence}}. Unknown parameters and bad values are
- * errors. One thread: that of the reading store. */
+ * An error is a problem of RFC 9457 with the member "error":{"code":…,"message":a sentence}.
+ * Unknown parameters and bad values are errors. One thread: that of the reading store. */
 #ifndef KVR_SCHEDULER_API_H
 #define KVR_SCHEDULER_API_H
 
@@ -39,6 +39,7 @@ struct api_query {
 struct api_answer {
     unsigned status;     /* of HTTP */
     char *body;          /* JSON, malloc'ed; NULL: no memory */
+    bool problem;        /* the body says it by RFC 9457 */
     struct ready *ready; /* a reference, handed over, instead of a body; or NULL */
 };
 

@@ -103,9 +103,10 @@ void api_fleet_get(struct api_fleet *api, const char *path, const struct api_que
                    struct api_answer *ret_answer)
 {
     if (strcmp(path, "/metrics") == 0)
-        *ret_answer = (struct api_answer){200, NULL, make_metrics(api, query->count > 0)};
+        *ret_answer =
+            (struct api_answer){.status = 200, .ready = make_metrics(api, query->count > 0)};
     else if (strcmp(path, "/api/v1/rails/matrix") == 0)
         api_get_matrix(api->parts.fleet, query, ret_answer);
     else if (api_no_parameters(query, ret_answer))
-        *ret_answer = (struct api_answer){200, NULL, ready_share(agents(api))};
+        *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(agents(api))};
 }

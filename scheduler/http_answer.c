@@ -102,8 +102,9 @@ enum MHD_Result http_send_answer(struct request *request, const struct api_answe
         return send_ready(request, answer->ready);
     if (answer->body == NULL)
         return MHD_NO;
-    return http_send(request, answer->status, "application/json", answer->body,
-                     strlen(answer->body));
+    return http_send(request, answer->status,
+                     answer->problem ? "application/problem+json" : "application/json",
+                     answer->body, strlen(answer->body));
 }
 
 enum MHD_Result http_send_error(struct request *request, unsigned status, const char *message)

@@ -122,6 +122,8 @@ check_bad_requests() {
     expect 404 '"code":"not_found"' "$base/nowhere"
     expect 404 '"code":"not_found"' "$base/../etc/passwd" --path-as-is
     expect 404 'not_found' "$base/api/v1/transfers/ffffffffffffffff"
+    expect 404 '"type":"about:blank","title":"Not Found","status":404,"detail":"' "$base/api/v1/transfers/ffffffffffffffff"
+    header 'Content-Type: application/problem+json' "$base/api/v1/transfers/ffffffffffffffff"
     expect 400 '16 hexadecimal' "$base/api/v1/transfers/xyz"
     expect 400 'limit=0' "$base/api/v1/transfers?limit=0"
     expect 400 'limit=501' "$base/api/v1/transfers?limit=501"
