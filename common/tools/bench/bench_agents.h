@@ -7,9 +7,8 @@
 
 #include "base/stamps.h"
 #include "tools/bench/bench_options.h"
+#include "tools/bench/bench_program.h"
 #include "tools/bench/bench_rails.h"
-
-#define BENCH_PATH_BYTES 256
 
 struct bench_agents {
     char directory[BENCH_PATH_BYTES];
