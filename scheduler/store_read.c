@@ -3,6 +3,8 @@
 
 #include "scheduler/store_rows.h"
 
+#define REQUESTS_FEW 2000 /* that are sorted for each page of a list */
+
 static void read_transfer(sqlite3_stmt *statement, struct transfer *transfer)
 {
     memset(transfer, 0, sizeof(*transfer));
@@ -87,8 +89,28 @@ static void visit_transfer(sqlite3_stmt *statement, void *self)
     visitor->visit(visitor->self, &transfer);
 }
 
-bool store_list_transfers(struct store *store, const struct transfer_filter *filter,
-                          transfer_visit *visit, void *self)
+static void read_number(sqlite3_stmt *statement, void *self)
+{
+    store_read(statement, STORE_VALUES(INT(*(uint64_t *)self)));
+}
+
+/* The ids of few requests begin so. */
+static bool few_requests(struct store *store, const char *request, bool *ret_few)
+{
+    const uint32_t bound = REQUESTS_FEW;
+    uint64_t count = 0;
+    bool counted =
+        store_each(store_bind(store, SQL_COUNT_REQUEST, STORE_VALUES(TEXT(request), INT(bound))),
+                   read_number, &count);
+
+    *ret_few = count < REQUESTS_FEW;
+    return counted;
+}
+
+/* Few requests are all looked at; of many, the newest transfers are looked at until the page is
+ * full. */
+static bool choose_list(struct store *store, const struct transfer_filter *filter,
+                        store_sql *ret_sql)
 {
     static const store_sql sqls[][2] = {
         [FILTER_ALL] = {SQL_LIST_ALL, SQL_LIST_ALL_OF},
@@ -96,6 +118,17 @@ bool store_list_transfers(struct store *store, const struct transfer_filter *fil
         [FILTER_STATE] = {SQL_LIST_STATE, SQL_LIST_STATE_OF},
         [FILTER_REQUEST] = {SQL_LIST_REQUEST, SQL_LIST_REQUEST_OF},
     };
+    bool of_one = filter->tenant != NULL, few = true;
+
+    if (filter->kind == FILTER_REQUEST && !few_requests(store, filter->request, &few))
+        return false;
+    *ret_sql = few ? sqls[filter->kind][of_one] : of_one ? SQL_WALK_REQUEST_OF : SQL_WALK_REQUEST;
+    return true;
+}
+
+bool store_list_transfers(struct store *store, const struct transfer_filter *filter,
+                          transfer_visit *visit, void *self)
+{
     int64_t before = filter->before != 0 ? filter->before : INT64_MAX;
     struct transfer_visitor visitor = {visit, self};
     const struct store_value chosen =
@@ -105,9 +138,10 @@ bool store_list_transfers(struct store *store, const struct transfer_filter *fil
                                          TEXT(filter->tenant)};
     bool of_one = filter->tenant != NULL;
     size_t count = of_one ? 4 : filter->kind == FILTER_ALL || filter->kind == FILTER_LIVE ? 2 : 3;
+    store_sql sql;
 
-    return store_each(store_bind(store, sqls[filter->kind][of_one], values, count), visit_transfer,
-                      &visitor);
+    return choose_list(store, filter, &sql) &&
+           store_each(store_bind(store, sql, values, count), visit_transfer, &visitor);
 }
 
 struct event_visitor {

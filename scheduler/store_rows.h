@@ -38,6 +38,12 @@
       "SELECT * FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                   \
       "INDEXED BY transfers_by_request WHERE request >= ?3 AND request < ?3 || char(1114111) "     \
       "AND ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2) ORDER BY ordinal DESC")                    \
+    X(SQL_COUNT_REQUEST, /* up to a bound */                                                       \
+      "SELECT count(*) FROM (SELECT 1 FROM transfers INDEXED BY transfers_by_request "             \
+      "WHERE request >= ?1 AND request < ?1 || char(1114111) LIMIT ?2)")                           \
+    X(SQL_WALK_REQUEST, /* for a beginning that many ids have: the newest are soon found */        \
+      "SELECT * FROM transfers NOT INDEXED WHERE ordinal < ?1 AND request >= ?3 "                  \
+      "AND request < ?3 || char(1114111) ORDER BY ordinal DESC LIMIT ?2")                          \
     X(SQL_LIST_ALL_OF, "SELECT * FROM transfers WHERE tenant = ?4 AND ordinal < ?1 "               \
                        "ORDER BY ordinal DESC LIMIT ?2")                                           \
     X(SQL_LIST_LIVE_OF, "SELECT * FROM transfers INDEXED BY transfers_live WHERE live = 1 "        \
@@ -48,6 +54,10 @@
       "SELECT * FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                   \
       "INDEXED BY transfers_by_request WHERE request >= ?3 AND request < ?3 || char(1114111) "     \
       "AND tenant = ?4 AND ordinal < ?1 ORDER BY ordinal DESC LIMIT ?2) ORDER BY ordinal DESC")    \
+    X(SQL_WALK_REQUEST_OF,                                                                         \
+      "SELECT * FROM transfers INDEXED BY transfers_by_tenant WHERE tenant = ?4 "                  \
+      "AND ordinal < ?1 AND request >= ?3 AND request < ?3 || char(1114111) "                      \
+      "ORDER BY ordinal DESC LIMIT ?2")                                                            \
     X(SQL_LIST_EVENTS, "SELECT agent, sequence, role, kind, at_ns, peer, bytes, retries, "         \
                        "outcome, detail FROM events WHERE transfer = ?1 ORDER BY at_ns, id "       \
                        "LIMIT ?2")                                                                 \

@@ -115,12 +115,54 @@ static void a_tenants_transfers_are_listed_alone(void **state)
     store_lists(fixture, &filter, 1);
 }
 
+#define MANY 12000
+
+static int count_steps(void *self)
+{
+    ++*(uint64_t *)self;
+    return 0;
+}
+
+/* Of ids that all begin alike, one page costs the page, of any tenant. */
+static void a_common_beginning_costs_no_more(void **state)
+{
+    static const char *const tenants[] = {NULL, "rare"};
+    struct fixture *fixture = *state;
+    struct transfer transfer = {.state = STATE_DONE, .updated_ns = WALL};
+
+    assert_true(store_begin(fixture->store));
+    for (uint64_t id = 1; id <= MANY; id++) {
+        transfer.id = id;
+        transfer.ordinal = 0;
+        snprintf(transfer.request, sizeof(transfer.request), "chat-%llu",
+                 (unsigned long long)(id * 7919 % MANY));
+        strcpy(transfer.tenant, id % 1000 == 0 ? "rare" : "default");
+        assert_true(store_put_transfer(fixture->store, &transfer));
+    }
+    assert_true(store_commit(fixture->store));
+    for (size_t i = 0; i < sizeof(tenants) / sizeof(tenants[0]); i++) {
+        struct transfer_filter filter = {
+            .kind = FILTER_REQUEST, .request = "chat-", .tenant = tenants[i], .limit = 50};
+        uint64_t thousands = 0;
+
+        sqlite3_progress_handler(fixture->store->database, 1000, count_steps, &thousands);
+        store_lists(fixture, &filter, tenants[i] == NULL ? 50 : MANY / 1000);
+        filter.before = MANY / 2 + 1; /* half of them */
+        store_lists(fixture, &filter, tenants[i] == NULL ? 50 : MANY / 2000);
+        sqlite3_progress_handler(fixture->store->database, 0, NULL, NULL);
+        if (thousands > 60)
+            fail_msg("two pages of %s took %llu,000 steps of SQLite",
+                     tenants[i] != NULL ? tenants[i] : "any tenant", (unsigned long long)thousands);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(statements_go_over_their_indexes),
         WITH_STORE(requests_are_paged_from_new_to_old),
         WITH_STORE(a_tenants_transfers_are_listed_alone),
+        WITH_STORE(a_common_beginning_costs_no_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
