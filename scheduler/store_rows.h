@@ -63,10 +63,10 @@
                        "LIMIT ?2")                                                                 \
     X(SQL_COUNT_STATES, "SELECT state, count(*) FROM transfers GROUP BY state")                    \
     X(SQL_GROUP_REASONS, /* of the newest 20,000, so that many failures cost no more */            \
-      "SELECT state, reason, count(*), max(ordinal), id FROM (SELECT * FROM transfers "            \
-      "INDEXED BY transfers_not_done WHERE state IN ('failed', 'cancelled', 'expired', 'lost') "   \
-      "ORDER BY ordinal DESC LIMIT 20000) WHERE updated_ns >= ?1 GROUP BY state, reason "          \
-      "ORDER BY 3 DESC LIMIT 50")                                                                  \
+      "SELECT state, reason, count(*), max(ordinal), id FROM "                                     \
+      "(SELECT state, reason, ordinal, id FROM transfers INDEXED BY transfers_not_done "           \
+      "WHERE state IN ('failed', 'cancelled', 'expired', 'lost') AND updated_ns >= ?1 "            \
+      "ORDER BY updated_ns DESC LIMIT 20000) GROUP BY state, reason ORDER BY 3 DESC LIMIT 50")     \
     X(SQL_COUNT_HELD, "SELECT count(*) FROM transfers INDEXED BY transfers_live WHERE live = 1 "   \
                       "AND source_boot <> 0 AND source_lost = 0 AND source_outcome = '' "          \
                       "AND source_matched_ns = 0 AND target_boot = 0")                             \

@@ -27,13 +27,10 @@ static void plan_of(struct fixture *fixture, const char *sql, char *text, size_t
     assert_true(used > 0 && used < capacity);
 }
 
+static const char *const sqls[] = {STORE_STATEMENT_LIST(KVR_NAME)};
+
 static void statements_go_over_their_indexes(void **state)
 {
-    static const char *const sqls[] = {
-#define X(symbol, sql) [symbol] = sql,
-        STORE_STATEMENT_LIST(X)
-#undef X
-    };
     static const struct {
         store_sql sql;
         const char *index;
@@ -48,7 +45,7 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_COUNT_STATES, "USING COVERING INDEX transfers_by_state"},
         {SQL_LIST_REQUEST, "USING COVERING INDEX transfers_by_request"},
         {SQL_OF_REQUEST, "USING INDEX transfers_by_request"},
-        {SQL_GROUP_REASONS, "USING INDEX transfers_not_done"},
+        {SQL_GROUP_REASONS, "USING COVERING INDEX transfers_not_done (updated_ns>?)"},
         {SQL_LIST_EVENTS, "USING INDEX events_by_transfer"},
         {SQL_LIST_ORDERS, "USING INDEX orders_by_agent"},
     };
@@ -59,6 +56,59 @@ static void statements_go_over_their_indexes(void **state)
         if (strstr(plan, expected[i].index) == NULL)
             fail_msg("%s\nis run as\n%sand not %s", sqls[expected[i].sql], plan, expected[i].index);
     }
+}
+
+/* The plan has a step that begins so. */
+static bool has_step(const char *plan, const char *step)
+{
+    for (; plan != NULL; plan = strchr(plan, '\n')) {
+        plan += *plan == '\n';
+        if (strncmp(plan, step, strlen(step)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What no statement does with tables that grow with the transfers, except these. */
+static void no_statement_walks_or_sorts_a_table(void **state)
+{
+    static const char *const steps[] = {"SCAN transfers", "SCAN events", "SCAN audit",
+                                        "USE TEMP B-TREE FOR ORDER BY"};
+    static const struct {
+        store_sql sql;
+        const char *step, *reason;
+    } exceptions[] = {
+        {SQL_LIVE_OF_AGENT, "SCAN transfers", "an index of live transfers alone"},
+        {SQL_COUNT_HELD, "SCAN transfers", "an index of live transfers alone"},
+        {SQL_OLDEST_LIVE, "SCAN transfers", "the first row of an index of live transfers"},
+        {SQL_PRUNE_AGENTS, "SCAN transfers", "an index of live transfers alone"},
+        {SQL_COUNT_STATES, "SCAN transfers", "once, at the start, over an index alone"},
+        {SQL_GROUP_REASONS, "USE TEMP B-TREE FOR ORDER BY", "of at most 50 groups"},
+        {SQL_LIST_REQUEST, "USE TEMP B-TREE FOR ORDER BY", "of few requests: store_read.c"},
+        {SQL_LIST_REQUEST_OF, "USE TEMP B-TREE FOR ORDER BY", "of few requests: store_read.c"},
+        {SQL_OF_REQUEST, "USE TEMP B-TREE FOR ORDER BY", "of the transfers of one request"},
+    };
+    size_t exception_count = sizeof(exceptions) / sizeof(exceptions[0]), met = 0;
+    char plan[2048];
+
+    for (int sql = 0; sql < SQL_END; sql++) {
+        if (sql == SQL_BEGIN || sql == SQL_COMMIT || sql == SQL_ROLLBACK ||
+            strstr(sqls[sql], "VALUES") != NULL)
+            continue; /* reads nothing */
+        plan_of(*state, sqls[sql], plan, sizeof(plan));
+        for (size_t s = 0; s < sizeof(steps) / sizeof(steps[0]); s++) {
+            bool expected = false;
+
+            for (size_t e = 0; e < exception_count; e++)
+                expected |= exceptions[e].sql == (store_sql)sql &&
+                            strcmp(exceptions[e].step, steps[s]) == 0;
+            if (has_step(plan, steps[s]) != expected)
+                fail_msg("%s\nis run as\n%s%s \"%s\"", sqls[sql], plan,
+                         expected ? "without" : "with", steps[s]);
+            met += expected;
+        }
+    }
+    assert_int_equal(met, exception_count);
 }
 
 /* The newest requests with this start of the id, page by page, and no others. */
@@ -160,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(statements_go_over_their_indexes),
+        WITH_STORE(no_statement_walks_or_sorts_a_table),
         WITH_STORE(requests_are_paged_from_new_to_old),
         WITH_STORE(a_tenants_transfers_are_listed_alone),
         WITH_STORE(a_common_beginning_costs_no_more),
