@@ -11,6 +11,7 @@ int tool_bench_main(int argc, char **argv)
         {"calibrate", "what a provider does well with an immediate", bench_calibrate_main},
         {"connector", "what the connector for vLLM costs in Python", bench_connector_main},
         {"gpu", "what a GPU's copies and its readiness words cost", bench_gpu_main},
+        {"ingest", "how many events a second the scheduler takes", bench_ingest_main},
         {"ping", "how long one page takes, and what each layer adds", bench_ping_main},
         {"plan", "what it takes to plan a request, and what the plan weighs", bench_plan_main},
         {"post", "what posting a write costs before a card has anything to do", bench_post_main},

@@ -7,6 +7,7 @@ int bench_beside_main(int argc, char **argv);
 int bench_calibrate_main(int argc, char **argv);
 int bench_connector_main(int argc, char **argv);
 int bench_gpu_main(int argc, char **argv);
+int bench_ingest_main(int argc, char **argv);
 int bench_ping_main(int argc, char **argv);
 int bench_post_main(int argc, char **argv);
 int bench_push_main(int argc, char **argv);
