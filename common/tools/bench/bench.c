@@ -16,6 +16,7 @@ int tool_bench_main(int argc, char **argv)
         {"plan", "what it takes to plan a request, and what the plan weighs", bench_plan_main},
         {"post", "what posting a write costs before a card has anything to do", bench_post_main},
         {"push", "engines, agents and wire against a raw libfabric loop", bench_push_main},
+        {"query", "how long the scheduler's API takes for each page", bench_query_main},
         {NULL, NULL, NULL},
     };
 

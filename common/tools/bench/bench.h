@@ -11,5 +11,6 @@ int bench_ingest_main(int argc, char **argv);
 int bench_ping_main(int argc, char **argv);
 int bench_post_main(int argc, char **argv);
 int bench_push_main(int argc, char **argv);
+int bench_query_main(int argc, char **argv);
 
 #endif

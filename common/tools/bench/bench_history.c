@@ -1,0 +1,229 @@
+#include "tools/bench/bench_history.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "scheduler/store_rows.h"
+
+#define LOST_OF     200                     /* one transfer of so many */
+#define ARRIVES_NS  (200 * (int64_t)KVR_MS) /* an event comes so long after it happened */
+#define INDEXES_MAX 32
+#define SQL_BYTES   512
+
+struct bench_fleet bench_history_fleet(uint64_t seed, uint32_t agents, uint64_t transfers,
+                                       kvr_ns span, kvr_ns wall_now)
+{
+    return (struct bench_fleet){
+        .seed = seed,
+        .boot = kvr_min_u64(seed, INT64_MAX) + 1,
+        .pairs = agents / 2,
+        .transfers = transfers,
+        .transfers_per_s = (double)transfers / ((double)span / (double)KVR_S),
+        .start = wall_now - span,
+    };
+}
+
+/* ---- one transfer ---- */
+
+/* How many steps of it have come. */
+static uint32_t steps_of(const struct bench_fleet *fleet, const struct bench_transfer *transfer,
+                         bool *ret_lost)
+{
+    bool live = transfer->number + 2 * BENCH_HISTORY_LIVE >= fleet->transfers &&
+                (transfer->mix >> 60) % 2 == 0;
+
+    *ret_lost = !live && transfer->mix / 7 % LOST_OF == 0;
+    if (!live && !*ret_lost)
+        return BENCH_FLEET_EVENTS;
+    return 1 + (uint32_t)(transfer->mix >> 32) % (BENCH_FLEET_EVENTS - 2);
+}
+
+static bool add_step(const struct bench_fleet *fleet, const struct bench_transfer *made,
+                     uint32_t step, struct store *store, struct transfer *transfer)
+{
+    char agent[KVR_NAME_BYTES];
+    struct kvr_event event;
+    int64_t at_ns;
+    uint64_t id;
+
+    bench_fleet_event(fleet, made, step, &event);
+    bench_fleet_name(fleet, event.role == KVR_ROLE_SOURCE ? made->source : made->target, agent);
+    id = event.transfer != 0 ? event.transfer : transfer_opening_id(agent, fleet->boot, &event);
+    at_ns = (int64_t)event.at;
+    transfer->id = id;
+    transfer->updated_ns = at_ns + ARRIVES_NS;
+    transfer_merge(transfer, agent, fleet->boot, &event, at_ns);
+    return store_add_event(store, id, agent, fleet->boot, made->number * BENCH_FLEET_EVENTS + step,
+                           &event, at_ns, at_ns + ARRIVES_NS);
+}
+
+static bool add_transfer(const struct bench_fleet *fleet, uint64_t number, struct store *store)
+{
+    struct bench_transfer made = bench_fleet_transfer(fleet, number);
+    struct transfer transfer = {0};
+    bool lost, stored = true;
+    uint32_t steps = steps_of(fleet, &made, &lost);
+
+    for (uint32_t step = 0; step < steps && stored; step++)
+        stored = add_step(fleet, &made, step, store, &transfer);
+    for (int role = 0; role < 2 && lost; role++)
+        transfer_lose(&transfer, (kvr_role)role,
+                      "its agent fell silent before it said how this "
+                      "ended");
+    return stored && store_put_transfer(store, &transfer);
+}
+
+/* ---- the rest ---- */
+
+static bool add_agents(const struct bench_fleet *fleet, int64_t now_ns, struct store *store)
+{
+    struct kvr_agent_facts *facts = malloc(sizeof(*facts));
+    bool stored = facts != NULL;
+
+    for (uint32_t i = 0; i < bench_fleet_agents(fleet) && stored; i++) {
+        struct agent_row row = {.boot = fleet->boot, .seen_ns = now_ns};
+
+        bench_fleet_name(fleet, i, row.name);
+        bench_fleet_facts(fleet, i, (kvr_ns)now_ns, facts);
+        stored = store_put_agent(store, &row, facts) &&
+                 store_set_position(store, row.name, fleet->boot, 1, now_ns);
+    }
+    free(facts);
+    return stored;
+}
+
+static bool add_audit(const struct bench_fleet *fleet, int64_t now_ns, struct store *store)
+{
+    int64_t step = (now_ns - (int64_t)fleet->start) / BENCH_HISTORY_AUDIT;
+    bool stored = true;
+
+    for (uint64_t i = 0; i < BENCH_HISTORY_AUDIT && stored; i++) {
+        struct bench_transfer about = bench_fleet_transfer(fleet, i % fleet->transfers);
+        struct audit_entry entry = {.action = "abandon", .actor = "router", .outcome = "done"};
+
+        strcpy(entry.from, "10.0.0.1");
+        bench_fleet_request(&about, entry.object);
+        stored = store_add_audit(store, &entry, (int64_t)fleet->start + (int64_t)i * step);
+    }
+    return stored;
+}
+
+/* ---- indexes: made after the rows, in one go ---- */
+
+struct indexes {
+    int count;
+    char names[INDEXES_MAX][KVR_NAME_BYTES], sqls[INDEXES_MAX][SQL_BYTES];
+};
+
+static void keep_index(sqlite3_stmt *statement, void *self)
+{
+    struct indexes *indexes = self;
+
+    if (indexes->count == INDEXES_MAX)
+        return;
+    snprintf(indexes->names[indexes->count], KVR_NAME_BYTES, "%s",
+             (const char *)sqlite3_column_text(statement, 0));
+    snprintf(indexes->sqls[indexes->count++], SQL_BYTES, "%s",
+             (const char *)sqlite3_column_text(statement, 1));
+}
+
+static bool drop_indexes(sqlite3 *database, struct indexes *indexes)
+{
+    sqlite3_stmt *statement = NULL;
+    char sql[KVR_NAME_BYTES + 16];
+    bool done;
+
+    if (sqlite3_prepare_v2(database,
+                           "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND "
+                           "sql IS NOT NULL AND tbl_name IN ('transfers', 'events')",
+                           -1, &statement, NULL) != SQLITE_OK)
+        return false;
+    done = store_each(statement, keep_index, indexes);
+    sqlite3_finalize(statement);
+    for (int i = 0; i < indexes->count && done; i++) {
+        snprintf(sql, sizeof(sql), "DROP INDEX %s", indexes->names[i]);
+        done = sqlite3_exec(database, sql, NULL, NULL, NULL) == SQLITE_OK;
+    }
+    return done;
+}
+
+static bool make_indexes(sqlite3 *database, const struct indexes *indexes)
+{
+    bool done = true;
+
+    for (int i = 0; i < indexes->count && done; i++)
+        done = sqlite3_exec(database, indexes->sqls[i], NULL, NULL, NULL) == SQLITE_OK;
+    return done;
+}
+
+/* ---- all of it ---- */
+
+static void read_count(sqlite3_stmt *statement, void *self)
+{
+    *(uint64_t *)self = (uint64_t)sqlite3_column_int64(statement, 0);
+}
+
+static bool count_transfers(struct store *store, uint64_t *ret_count)
+{
+    sqlite3_stmt *statement = NULL;
+    bool counted = sqlite3_prepare_v2(store->database, "SELECT count(*) FROM transfers", -1,
+                                      &statement, NULL) == SQLITE_OK &&
+                   store_each(statement, read_count, ret_count);
+
+    sqlite3_finalize(statement);
+    return counted;
+}
+
+/* Without the care for a power cut: a database that was cut off is of no use anyway. */
+static bool fill(const struct bench_fleet *fleet, struct store *store, struct indexes *indexes)
+{
+    int64_t now_ns = (int64_t)kvr_clock_wall();
+    bool stored =
+        sqlite3_exec(store->database, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", NULL,
+                     NULL, NULL) == SQLITE_OK &&
+        drop_indexes(store->database, indexes) && store_begin(store) &&
+        add_agents(fleet, now_ns, store) && add_audit(fleet, now_ns, store);
+
+    for (uint64_t number = 0; number < fleet->transfers && stored; number++)
+        stored = add_transfer(fleet, number, store);
+    return stored && store_commit(store) && make_indexes(store->database, indexes) &&
+           sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) ==
+               SQLITE_OK;
+}
+
+static kvr_status fill_empty(const struct bench_fleet *fleet, struct store *store,
+                             struct kvr_error *error)
+{
+    struct indexes *indexes = calloc(1, sizeof(*indexes));
+    bool filled = indexes != NULL && fill(fleet, store, indexes);
+
+    free(indexes);
+    if (filled)
+        return KVR_OK;
+    return kvr_error_set(error, KVR_SYSTEM, "bench", "the database cannot be filled: %s",
+                         store_problem(store));
+}
+
+kvr_status bench_history_fill(const struct bench_fleet *fleet, const char *folder, bool *ret_filled,
+                              struct kvr_error *error)
+{
+    struct store *store;
+    uint64_t there = 0;
+    kvr_status status = KVR_OK;
+
+    KVR_TRY(store_open_writer(folder, &store, error));
+    if (!count_transfers(store, &there))
+        status = kvr_error_set(error, KVR_SYSTEM, "bench", "the database cannot be read: %s",
+                               store_problem(store));
+    else if (there != 0 && there != fleet->transfers)
+        status = kvr_error_set(error, KVR_INVALID, "bench",
+                               "%s has a database with %" PRIu64 " transfers: give another folder, "
+                               "or so many",
+                               folder, there);
+    *ret_filled = status == KVR_OK && there == 0;
+    if (*ret_filled)
+        status = fill_empty(fleet, store, error);
+    store_close(store);
+    return status;
+}

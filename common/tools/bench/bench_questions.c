@@ -1,0 +1,383 @@
+#include "tools/bench/bench_questions.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/histogram.h"
+#include "base/rng.h"
+#include "scheduler/api_fleet.h"
+
+#define HOUR        (3600 * (int64_t)KVR_S)
+#define VALUE_BYTES KVR_REQUEST_BYTES
+#define TRIES       4           /* of a question that takes long */
+#define REPORT_NS   (2 * KVR_S) /* agents that are silent for longer than 6 s count as lost */
+
+/* The scheduler's reading side. */
+struct asker {
+    const struct bench_fleet *fleet;
+    uint32_t rounds;
+    struct store *store;
+    struct fleet *agents;
+    struct metrics *metrics;
+    struct health *health;
+    struct api *api;
+    struct api_fleet *api_fleet;
+    struct kvr_rng rng;
+    kvr_ns reported_at; /* the agents' last reports */
+    struct bench_question_times *times;
+    struct kvr_error *error;
+};
+
+/* ---- time ---- */
+
+struct question_time {
+    kvr_ns cpu, wall;
+};
+struct question_histograms {
+    struct kvr_histogram cpu, wall;
+};
+
+static struct question_time now(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (struct question_time){(kvr_ns)used.tv_sec * KVR_S + (kvr_ns)used.tv_nsec,
+                                  kvr_clock_now()};
+}
+
+static struct question_time since(struct question_time begin)
+{
+    struct question_time end = now();
+
+    return (struct question_time){end.cpu - begin.cpu, end.wall - begin.wall};
+}
+
+static void histograms_init(struct question_histograms *histograms)
+{
+    kvr_histogram_init(&histograms->cpu);
+    kvr_histogram_init(&histograms->wall);
+}
+
+static void histograms_record(struct question_histograms *histograms, struct question_time time)
+{
+    kvr_histogram_record(&histograms->cpu, time.cpu);
+    kvr_histogram_record(&histograms->wall, time.wall);
+}
+
+static double ms(const struct kvr_histogram *histogram, double percent)
+{
+    return (double)kvr_histogram_percentile(histogram, percent) / KVR_MS;
+}
+
+/* Of two tries of a question the better one is kept: others' work only adds to it. */
+static void keep(struct asker *asker, const char *name,
+                 const struct question_histograms *histograms, bool answered)
+{
+    struct bench_question_times *times = asker->times;
+    struct bench_question_time *last = &times->list[times->count == 0 ? 0 : times->count - 1];
+    struct bench_question_time time = {
+        .answered = answered,
+        .p50_ms = ms(&histograms->cpu, 50),
+        .p95_ms = ms(&histograms->cpu, 95),
+        .p95_wall_ms = ms(&histograms->wall, 95),
+    };
+
+    snprintf(time.name, sizeof(time.name), "%s", name);
+    if (times->count > 0 && strcmp(last->name, name) == 0)
+        *last = time.p95_ms < last->p95_ms ? time : *last;
+    else if (times->count < BENCH_QUESTIONS_MAX)
+        times->list[times->count++] = time;
+}
+
+/* The last question was answered, but slowly. */
+static bool is_slow(const struct bench_question_times *times)
+{
+    const struct bench_question_time *last = &times->list[times->count - 1];
+
+    return last->answered && last->p95_ms >= BENCH_QUESTION_WORST_MS;
+}
+
+/* ---- agents ---- */
+
+/* All agents are up, and each prefill-agent has reported its pairs with all decode-agents. */
+static bool report_agents(struct asker *asker)
+{
+    struct kvr_agent_facts *facts = malloc(sizeof(*facts));
+    struct kvr_report_pairs *pairs = malloc(sizeof(*pairs));
+    int64_t wall = (int64_t)kvr_clock_wall();
+    bool taken = facts != NULL && pairs != NULL;
+
+    asker->reported_at = kvr_clock_now();
+    for (uint32_t i = 0; i < bench_fleet_agents(asker->fleet) && taken; i++) {
+        struct kvr_report report = {.boot = asker->fleet->boot, .facts = facts};
+        uint32_t first = 0;
+
+        bench_fleet_name(asker->fleet, i, report.agent);
+        bench_fleet_facts(asker->fleet, i, (kvr_ns)wall, facts);
+        do {
+            bench_fleet_pairs(asker->fleet, i, first, asker->fleet->pairs - first, pairs);
+            report.pairs = bench_fleet_role(asker->fleet, i) == KVR_ROLE_SOURCE ? pairs : NULL;
+            taken = fleet_update(asker->agents, &report, kvr_clock_now(), wall);
+            first += pairs->peer_count;
+        } while (taken && report.pairs != NULL && first < asker->fleet->pairs);
+    }
+    free(facts);
+    free(pairs);
+    return taken;
+}
+
+/* ---- a question ---- */
+
+struct question {
+    char name[BENCH_QUESTION_NAME_BYTES];
+    const char *path;
+    struct api_query query;
+    char values[4][VALUE_BYTES];
+    bool any_transfer;       /* the path is another transfer's each time */
+    bool afresh;             /* the API would keep the answer */
+    int64_t reasons_back_ns; /* not the API's: the summary's failures of that time; 0: none */
+};
+
+static void add_parameter(struct question *question, const char *name, const char *value)
+{
+    int index = question->query.count++;
+
+    if (value == NULL || value[0] == '\0') {
+        question->query.count--;
+        return;
+    }
+    snprintf(question->values[index], VALUE_BYTES, "%s", value);
+    question->query.parameters[index].name = name;
+    question->query.parameters[index].value = question->values[index];
+}
+
+static void skip_reason(void *self, const struct reason_group *group)
+{
+    (void)self;
+    (void)group;
+}
+
+/* Failures by reason, without their examples. */
+static bool answer_reasons(struct asker *asker, const struct question *question)
+{
+    int64_t since_ns = (int64_t)kvr_clock_wall() - question->reasons_back_ns;
+
+    store_set_deadline(asker->store, 0);
+    return store_group_reasons(asker->store, since_ns, skip_reason, NULL);
+}
+
+static bool answer_api(struct asker *asker, const struct question *question, const char *path)
+{
+    struct api_answer answer = {0};
+    unsigned status;
+
+    if (api_fleet_is_path(path))
+        api_fleet_get(asker->api_fleet, path, &question->query, &answer);
+    else
+        api_get(asker->api, path, &question->query, &answer);
+    status = answer.status;
+    free(answer.body);
+    ready_drop(answer.ready);
+    /* A publish that waits for its target has no transfer yet. */
+    return status == 200 || (status == 404 && question->any_transfer);
+}
+
+/* Without answers that an earlier one kept. */
+static kvr_status open_api(struct asker *asker)
+{
+    struct api_fleet_parts parts = {asker->agents, asker->metrics, {asker->health, NULL, NULL}};
+
+    api_close(asker->api);
+    api_fleet_close(asker->api_fleet);
+    asker->api = api_open(asker->store, asker->metrics, asker->health);
+    asker->api_fleet = api_fleet_open(&parts);
+    if (asker->api == NULL || asker->api_fleet == NULL)
+        return kvr_error_set(asker->error, KVR_NO_MEMORY, "bench", "no memory for the API");
+    return KVR_OK;
+}
+
+static kvr_status answer_once(struct asker *asker, const struct question *question,
+                              struct question_time *ret_time, bool *ret_answered)
+{
+    struct question_time begin;
+    char any_path[48];
+
+    if (question->any_transfer) {
+        uint64_t number = kvr_rng_below(&asker->rng, asker->fleet->transfers);
+
+        snprintf(any_path, sizeof(any_path), "/api/v1/transfers/%016" PRIx64,
+                 bench_fleet_transfer(asker->fleet, number).id);
+    }
+    if (question->afresh)
+        KVR_TRY(open_api(asker));
+    if (kvr_clock_now() - asker->reported_at > REPORT_NS && !report_agents(asker))
+        return kvr_error_set(asker->error, KVR_NO_MEMORY, "bench", "no memory for the agents");
+    begin = now();
+    *ret_answered =
+        question->reasons_back_ns != 0
+            ? answer_reasons(asker, question)
+            : answer_api(asker, question, question->any_transfer ? any_path : question->path);
+    *ret_time = since(begin);
+    if (!*ret_answered)
+        ret_time->cpu = ret_time->wall; /* it waited to the end of its patience */
+    return KVR_OK;
+}
+
+/* One that is not answered is not asked again. */
+static kvr_status ask_rounds(struct asker *asker, const struct question *question)
+{
+    struct question_histograms histograms;
+    struct question_time time = {0};
+    bool answered = false;
+
+    histograms_init(&histograms);
+    KVR_TRY(answer_once(asker, question, &time, &answered)); /* into the caches */
+    if (!answered)
+        histograms_record(&histograms, time);
+    for (uint32_t round = 0; answered && round < asker->rounds; round++) {
+        KVR_TRY(answer_once(asker, question, &time, &answered));
+        histograms_record(&histograms, time);
+    }
+    keep(asker, question->name, &histograms, answered);
+    return KVR_OK;
+}
+
+static kvr_status ask(struct asker *asker, const struct question *question)
+{
+    KVR_TRY(ask_rounds(asker, question));
+    for (int again = 1; again < TRIES && is_slow(asker->times); again++)
+        KVR_TRY(ask_rounds(asker, question));
+    return KVR_OK;
+}
+
+/* ---- all questions ---- */
+
+/* One list of transfers: each filter with each tenant, from the newest, the middle and the oldest.
+ * Absent parts are "". */
+static kvr_status ask_list(struct asker *asker, const char *filter, const char *value,
+                           const char *tenant, const char *place, const char *after)
+{
+    struct question question = {.path = "/api/v1/transfers"};
+
+    snprintf(question.name, sizeof(question.name), "transfers%s%s%.16s%s%s%s", filter[0] ? " " : "",
+             filter[0] ? filter : "", filter[0] ? value : "", tenant[0] ? " of " : "", tenant,
+             place);
+    add_parameter(&question, strcmp(filter, "state ") == 0 ? "state" : "request", value);
+    add_parameter(&question, "tenant", tenant);
+    add_parameter(&question, "after", after);
+    return ask(asker, &question);
+}
+
+static kvr_status ask_lists(struct asker *asker)
+{
+    uint64_t transfers = asker->fleet->transfers;
+    struct bench_transfer old = bench_fleet_transfer(asker->fleet, transfers / 3);
+    char request[KVR_REQUEST_BYTES], start[sizeof(BENCH_FLEET_PREFIX) + 3], middle[24];
+    const char *const tenants[] = {"", bench_fleet_tenant(0),
+                                   bench_fleet_tenant(BENCH_FLEET_TENANTS - 1)};
+    const struct {
+        const char *name, *value;
+    } filters[] = {
+        {"", ""},
+        {"state ", "done"},
+        {"state ", "lost"},
+        {"state ", "live"},
+        {"state ", "opened"},
+        {"request ", request},
+        {"request ", start},
+        {"request ", BENCH_FLEET_PREFIX},
+    };
+    const struct {
+        const char *name, *after;
+    } places[] = {{"", ""}, {", middle", middle}, {", oldest", "100"}};
+
+    bench_fleet_request(&old, request);
+    snprintf(start, sizeof(start), "%.*s", (int)sizeof(start) - 1, request);
+    snprintf(middle, sizeof(middle), "%" PRIu64, transfers / 2 + 1);
+    for (size_t f = 0; f < sizeof(filters) / sizeof(filters[0]); f++)
+        for (size_t t = 0; t < sizeof(tenants) / sizeof(tenants[0]); t++)
+            for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+                KVR_TRY(ask_list(asker, filters[f].name, filters[f].value, tenants[t],
+                                 places[p].name, places[p].after));
+    return KVR_OK;
+}
+
+static kvr_status ask_others(struct asker *asker)
+{
+    static const struct question questions[] = {
+        {.name = "summary", .path = "/api/v1/summary", .afresh = true},
+        {.name = "agents", .path = "/api/v1/agents", .afresh = true},
+        {.name = "one transfer", .any_transfer = true},
+        {.name = "audit", .path = "/api/v1/audit"},
+        {.name = "matrix", .path = "/api/v1/rails/matrix"},
+        {.name = "reasons", .reasons_back_ns = HOUR},
+        {.name = "reasons, all in an hour", .reasons_back_ns = INT64_MAX / 2},
+    };
+    struct question deep = {.name = "audit, oldest", .path = "/api/v1/audit"};
+    struct question most = {.name = "transfers, 500", .path = "/api/v1/transfers"};
+    struct question row = {.name = "matrix of one source", .path = "/api/v1/rails/matrix"};
+    struct question trouble = {.name = "matrix, trouble", .path = "/api/v1/rails/matrix"};
+
+    add_parameter(&deep, "after", "100");
+    add_parameter(&most, "limit", "500");
+    add_parameter(&row, "source", "prefill-0000");
+    add_parameter(&trouble, "trouble", "yes");
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+        KVR_TRY(ask(asker, &questions[i]));
+    KVR_TRY(ask(asker, &deep));
+    KVR_TRY(ask(asker, &most));
+    KVR_TRY(ask(asker, &row));
+    return ask(asker, &trouble);
+}
+
+/* ---- opening and closing ---- */
+
+static kvr_status asker_open(struct asker *asker, const char *folder)
+{
+    uint64_t counts[STATE_END];
+
+    KVR_TRY(store_open_reader(folder, &asker->store, asker->error));
+    asker->agents = fleet_open();
+    asker->metrics = metrics_open();
+    asker->health = health_open(folder);
+    if (asker->agents == NULL || asker->metrics == NULL || asker->health == NULL)
+        return kvr_error_set(asker->error, KVR_NO_MEMORY, "bench", "no memory for the API");
+    KVR_TRY(open_api(asker));
+    if (!fleet_load(asker->agents, asker->store) || !store_count_states(asker->store, counts) ||
+        !report_agents(asker))
+        return kvr_error_set(asker->error, KVR_SYSTEM, "bench", "the database cannot be read: %s",
+                             store_problem(asker->store));
+    metrics_set_states(asker->metrics, counts);
+    return KVR_OK;
+}
+
+static void asker_close(struct asker *asker)
+{
+    api_close(asker->api);
+    api_fleet_close(asker->api_fleet);
+    health_close(asker->health);
+    metrics_close(asker->metrics);
+    fleet_close(asker->agents);
+    store_close(asker->store);
+}
+
+kvr_status bench_questions_ask(const struct bench_fleet *fleet, const char *folder, uint32_t rounds,
+                               struct bench_question_times *ret_times, struct kvr_error *error)
+{
+    struct asker asker = {.fleet = fleet, .rounds = rounds, .times = ret_times, .error = error};
+    kvr_status status;
+
+    ret_times->count = 0;
+    kvr_rng_init(&asker.rng, fleet->seed);
+    status = asker_open(&asker, folder);
+    if (status == KVR_OK)
+        status = ask_others(&asker);
+    if (status == KVR_OK)
+        status = ask_lists(&asker);
+    asker_close(&asker);
+    return status;
+}

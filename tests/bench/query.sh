@@ -1,0 +1,35 @@
+#!/bin/sh
+# Goal: with 200,000 transfers each answer of the scheduler's API takes less than 50 ms of the processor,
+# and `kvrail bench query` says which does not. RESULTS.md has the figures.
+set -eu
+kvrail=$KVRAIL_BIN_DIR/kvrail
+work=$(mktemp -d "${TMPDIR:-/tmp}/bench-query.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "query: $1" >&2
+    exit 1
+}
+
+# One that is slow by nature: the pairs of rails of many agents.
+status=0
+"$kvrail" bench query --transfers 1000 --agents 200 --rounds 1 --database "$work" --json "$work/slow.json" \
+    >"$work/table" || status=$?
+[ "$status" = 1 ] || fail "80,000 pairs of rails ended in $status instead of 1"
+grep -q '^matrix .*too slow$' "$work/table" || fail "the table does not say what is too slow"
+status=0
+"$kvrail" bench query --transfers 999 --database "$work" 2>"$work/errors" || status=$?
+[ "$status" = 1 ] || fail "another database ended in $status instead of 1"
+grep -q 'has a database with 1000 transfers' "$work/errors" || fail "another database was taken"
+
+"$kvrail" bench query --transfers 200000 --json "$work/figures.json" >"$work/table" ||
+    fail "an answer is too slow: $(grep -E 'too slow|no answer' "$work/table")"
+for key in transfers fill_seconds db_bytes queries worst_p95_ms; do
+    grep -q "^  \"$key\":" "$work/figures.json" || fail "no $key in the JSON"
+done
+for name in summary agents "one transfer" audit matrix reasons transfers "transfers state live of trial, oldest"; do
+    grep -q "\"name\": \"$name\"" "$work/figures.json" || fail "no figure of $name"
+done
+! grep -q '"p95_ms": 0\.0,' "$work/figures.json" || fail "an answer took no time"
+
+echo "bench.query: passed"
