@@ -25,6 +25,25 @@
       "INSERT OR REPLACE INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"                  \
       "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"       \
       "?,?,?,?,?,?,?,?,?,?)")                                                                      \
+    X(SQL_UPDATE_TRANSFER, /* ?N is column N; replacing the row would write to every index */      \
+      "UPDATE transfers SET "                                                                      \
+      "state=?3, live=?4, reason=?5, attempt=?7, source_engine=?8, target_engine=?9, "             \
+      "tokens=?10, skip_tokens=?11, bytes=?12, layers=?13, chunks=?14, retries=?15, "              \
+      "updated_ns=?16, source_agent=?17, source_boot=?18, source_rails=?19, "                      \
+      "source_outcome=?20, source_lost=?21, source_detail=?22, source_opened_ns=?23, "             \
+      "source_matched_ns=?24, source_granted_ns=?25, source_first_ready_ns=?26, "                  \
+      "source_last_ready_ns=?27, source_first_post_ns=?28, source_last_post_ns=?29, "              \
+      "source_first_land_ns=?30, source_last_land_ns=?31, source_failing_ns=?32, "                 \
+      "source_ended_ns=?33, target_agent=?34, target_boot=?35, target_rails=?36, "                 \
+      "target_outcome=?37, target_lost=?38, target_detail=?39, target_opened_ns=?40, "             \
+      "target_matched_ns=?41, target_granted_ns=?42, target_first_ready_ns=?43, "                  \
+      "target_last_ready_ns=?44, target_first_post_ns=?45, target_last_post_ns=?46, "              \
+      "target_first_land_ns=?47, target_last_land_ns=?48, target_failing_ns=?49, "                 \
+      "target_ended_ns=?50, source_tp=?51, source_pp=?52, target_tp=?53, target_pp=?54, "          \
+      "pieces=?55, fragment_bytes=?56, source_path=?57, target_path=?58, "                         \
+      "fragments_staged=?59, direct_writes=?60, direct_ns=?61, staged_writes=?62, "                \
+      "staged_ns=?63, pieces_local=?64, pieces_remote=?65, write_bytes_max=?66, "                  \
+      "calibrated=?67 WHERE ordinal=?1")                                                           \
     X(SQL_DELETE_TRANSFER, "DELETE FROM transfers WHERE id = ?1")                                  \
     X(SQL_GET_TRANSFER, "SELECT * FROM transfers WHERE id = ?1")                                   \
     X(SQL_LIVE_OF_AGENT, "SELECT id FROM transfers WHERE live = 1 AND "                            \

@@ -51,9 +51,12 @@ bool store_has_event(struct store *store, uint64_t transfer, const char *agent, 
 bool store_put_transfer(struct store *store, struct transfer *transfer)
 {
     bool live = transfer_state_live(transfer->state);
+    bool update = transfer->ordinal != 0 && !transfer->renamed;
 
-    if (!store_do(store, SQL_PUT_TRANSFER, STORE_VALUES(TRANSFER_VALUES(transfer, INT(live)))))
+    if (!store_do(store, update ? SQL_UPDATE_TRANSFER : SQL_PUT_TRANSFER,
+                  STORE_VALUES(TRANSFER_VALUES(transfer, INT(live)))))
         return false;
+    transfer->renamed = false;
     if (transfer->ordinal == 0)
         transfer->ordinal = sqlite3_last_insert_rowid(store->database);
     return true;

@@ -157,18 +157,25 @@ static void merge_amounts(struct transfer *transfer, const struct kvr_event *eve
         transfer->limits = event->limits;
 }
 
+static void rename_tenant(struct transfer *transfer, const char *tenant)
+{
+    transfer->renamed |= strcmp(transfer->tenant, tenant) != 0;
+    snprintf(transfer->tenant, sizeof(transfer->tenant), "%s", tenant);
+}
+
 static void merge_identity(struct transfer *transfer, const struct kvr_event *event)
 {
     static const struct kvr_uuid none;
 
-    if (transfer->request[0] == '\0') {
+    if (transfer->request[0] == '\0' && event->request[0] != '\0') {
         memcpy(transfer->request, event->request, sizeof(transfer->request));
         transfer->attempt = event->attempt;
+        transfer->renamed = true;
     }
     if (event->tenant[0] != '\0')
-        memcpy(transfer->tenant, event->tenant, sizeof(transfer->tenant));
+        rename_tenant(transfer, event->tenant);
     else if (transfer->tenant[0] == '\0')
-        snprintf(transfer->tenant, sizeof(transfer->tenant), "%s", KVR_TENANT_DEFAULT);
+        rename_tenant(transfer, KVR_TENANT_DEFAULT);
     if (!kvr_uuid_equal(&event->source_engine, &none))
         transfer->source_engine = event->source_engine, transfer->source_rank = event->source_rank;
     if (!kvr_uuid_equal(&event->target_engine, &none))

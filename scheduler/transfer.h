@@ -81,7 +81,8 @@ struct transfer {
     bool fragments_staged;
     struct kvr_event_way fragments_direct, fragments_copied;
     struct kvr_event_limits limits;
-    int64_t updated_ns;            /* of its last event, by the scheduler's clock, which sets it */
+    bool renamed;       /* its request or its tenant is another one than when it was read */
+    int64_t updated_ns; /* of its last event, by the scheduler's clock, which sets it */
     struct transfer_side sides[2]; /* by kvr_role */
 };
 

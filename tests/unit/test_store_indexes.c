@@ -206,6 +206,32 @@ static void a_common_beginning_costs_no_more(void **state)
     }
 }
 
+/* A column that a later migration adds must not be forgotten where a row changes. */
+static void a_changed_row_has_all_its_columns(void **state)
+{
+    static const char *const kept[] = {"ordinal", "id", "request", "tenant"};
+    struct fixture *fixture = *state;
+    sqlite3_stmt *statement;
+    int columns = 0;
+
+    assert_int_equal(sqlite3_prepare_v2(fixture->store->database, "PRAGMA table_info(transfers)",
+                                        -1, &statement, NULL),
+                     SQLITE_OK);
+    for (; sqlite3_step(statement) == SQLITE_ROW; columns++) {
+        const char *name = (const char *)sqlite3_column_text(statement, 1);
+        bool changes = true;
+        char part[64];
+
+        for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+            changes &= strcmp(name, kept[i]) != 0;
+        snprintf(part, sizeof(part), " %s=?%d%s", name, columns + 1, changes ? "" : ",");
+        if ((strstr(sqls[SQL_UPDATE_TRANSFER], part) != NULL) != changes)
+            fail_msg("%s is %s by a change", name, changes ? "left out" : "written");
+    }
+    sqlite3_finalize(statement);
+    assert_true(columns > 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +240,7 @@ int main(void)
         WITH_STORE(requests_are_paged_from_new_to_old),
         WITH_STORE(a_tenants_transfers_are_listed_alone),
         WITH_STORE(a_common_beginning_costs_no_more),
+        WITH_STORE(a_changed_row_has_all_its_columns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
