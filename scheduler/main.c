@@ -78,7 +78,7 @@ static const struct kvr_option options[] = {
      .help = "Holds the database kvrail.db, of this scheduler alone. Made if it is missing."},
     {.name = "retention",
      .section = "state",
-     .fallback = "168h",
+     .fallback = "7d",
      .min = 60 * KVR_S,
      .max = KVR_NEVER,
      KVR_OPTION_DURATION(struct config, retention),

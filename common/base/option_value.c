@@ -26,8 +26,9 @@ static const struct unit size_units[] = {
 };
 
 static const struct unit duration_units[] = {
-    {"ns", 1},           {"us", KVR_US},      {"ms", KVR_MS}, {"s", KVR_S},
-    {"min", 60 * KVR_S}, {"h", 3600 * KVR_S}, {NULL, 0},
+    {"ns", 1},           {"us", KVR_US},           {"ms", KVR_MS},
+    {"s", KVR_S},        {"min", 60 * KVR_S},      {"m", 60 * KVR_S},
+    {"h", 3600 * KVR_S}, {"d", 24 * 3600 * KVR_S}, {NULL, 0},
 };
 
 static const struct unit count_units[] = {{"", 1}, {NULL, 0}};
@@ -42,27 +43,48 @@ static uint64_t max_of(const struct kvr_option *option)
     return option->max != 0 ? option->max : UINT64_MAX;
 }
 
-/* "64", "k" → 64 · 1024. False: no number with one of the units, or too large. */
+/* NULL: there is none of that name. */
+static const struct unit *find_unit(const struct unit *units, const char *name)
+{
+    while (units->name != NULL && strcasecmp(name, units->name) != 0)
+        units++;
+    return units->name != NULL ? units : NULL;
+}
+
+/* The digits behind a point, in parts of `factor`. */
+static uint64_t read_fraction(const char *digits, uint64_t factor)
+{
+    double part = 0, place = (double)factor;
+
+    for (; isdigit((unsigned char)*digits); digits++) {
+        place /= 10;
+        part += place * (*digits - '0');
+    }
+    return (uint64_t)(part + 0.5);
+}
+
+/* "64", "k" → 64 · 1024; a time may have a fraction. False: no number with one of the units, or too
+ * large. */
 static bool read_number(const char *text, const struct unit *units, uint64_t *ret_value)
 {
+    const char *fraction = "";
+    const struct unit *unit;
     char *end;
-    uint64_t number, value;
+    uint64_t value;
 
     if (!isdigit((unsigned char)text[0]))
         return false;
     errno = 0;
-    number = strtoull(text, &end, 10);
+    value = strtoull(text, &end, 10);
     if (errno != 0)
         return false;
-    for (; units->name != NULL; units++) {
-        if (strcasecmp(end, units->name) == 0) {
-            if (__builtin_mul_overflow(number, units->factor, &value))
-                return false;
-            *ret_value = value;
-            return true;
-        }
+    if (units == duration_units && end[0] == '.' && isdigit((unsigned char)end[1])) {
+        fraction = end + 1;
+        end += 1 + strspn(fraction, "0123456789");
     }
-    return false;
+    unit = find_unit(units, end);
+    return unit != NULL && !__builtin_mul_overflow(value, unit->factor, &value) &&
+           !__builtin_add_overflow(value, read_fraction(fraction, unit->factor), ret_value);
 }
 
 /* A bound as a person would type it: in the largest unit that gives a whole number. */
@@ -101,6 +123,7 @@ static kvr_status set_duration(const struct kvr_option *option, const char *text
                                struct kvr_error *error)
 {
     kvr_ns never = KVR_NEVER, zero = 0;
+    char in_seconds[32];
 
     if (max_of(option) == UINT64_MAX && strcmp(text, "never") == 0) {
         memcpy(field_of(option, config), &never, sizeof(never));
@@ -110,7 +133,11 @@ static kvr_status set_duration(const struct kvr_option *option, const char *text
         memcpy(field_of(option, config), &zero, sizeof(zero));
         return KVR_OK;
     }
-    return set_number(option, duration_units, "a number with us, ms, s, min or h, as in 250ms",
+    if (option->seconds && text[strspn(text, "0123456789.")] == '\0') {
+        snprintf(in_seconds, sizeof(in_seconds), "%ss", text);
+        text = in_seconds;
+    }
+    return set_number(option, duration_units, "a number with us, ms, s, min, h or d, as in 250ms",
                       text, config, error);
 }
 

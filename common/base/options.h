@@ -39,8 +39,8 @@ typedef enum kvr_option_type {
     KVR_OPTION_TYPE_BOOL,     /* bool; --name, --no-name, --name=yes */
     KVR_OPTION_TYPE_COUNT,    /* uint64_t, min to max */
     KVR_OPTION_TYPE_SIZE,     /* uint64_t bytes, min to max; 64k, 16M, 3G are powers of 1024 */
-    KVR_OPTION_TYPE_DURATION, /* kvr_ns, min to max; 20us, 250ms, 5s, 10min, 1h; "never" if max
-                                 allows */
+    KVR_OPTION_TYPE_DURATION, /* kvr_ns, min to max; 20us, 250ms, 1.5s, 10min or 10m, 2h, 7d;
+                                 "never" if max allows */
 } kvr_option_type;
 
 #define KVR_OPTION_LIST_MAX   64
@@ -69,6 +69,7 @@ struct kvr_option {
      * 0: an address must name its port. */
     uint16_t port;
     bool url;      /* ADDRESS: http:// or https:// may stand before it */
+    bool seconds;  /* DURATION: a number without a unit counts seconds */
     bool required; /* some source must give it */
     bool live;     /* a reread may change it while the program runs */
     bool hidden;   /* not in --help: benchmarks and tests set it */

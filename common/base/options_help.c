@@ -210,7 +210,7 @@ static void print_sources(const struct kvr_command *command, FILE *out)
     print_wrapped(out, text, 0, 0);
     if (command->rereads)
         print_reread(command, out);
-    fprintf(out, "Sizes take k, M or G (powers of 1024); times take us, ms, s, min or h.\n");
+    fprintf(out, "Sizes take k, M or G (powers of 1024); times take us, ms, s, min, h or d.\n");
 }
 
 static void print_exit_codes(const struct kvr_command *command, FILE *out)

@@ -286,11 +286,12 @@ static void options_refuse_in_one_sentence(void **state)
     refuses("--pool-bytes is '17179869184G', but must be a number of bytes, or one with k, M or G, "
             "as in 64M");
     assert_false(LOAD("--heartbeat", "5"));
-    refuses("--heartbeat is '5', but must be a number with us, ms, s, min or h, as in 250ms");
+    refuses("--heartbeat is '5', but must be a number with us, ms, s, min, h or d, as in 250ms");
     assert_false(LOAD("--heartbeat", "1h"));
     refuses("--heartbeat is '1h', but must be from 10ms to 1min");
     assert_false(LOAD("--heartbeat", "never"));
-    refuses("--heartbeat is 'never', but must be a number with us, ms, s, min or h, as in 250ms");
+    refuses(
+        "--heartbeat is 'never', but must be a number with us, ms, s, min, h or d, as in 250ms");
     assert_false(LOAD("--provider", "sh"));
     refuses("--provider is 'sh', but must be one of tcp|local|verbs");
     assert_false(LOAD("--listen", "here"));

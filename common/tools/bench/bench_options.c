@@ -1,6 +1,5 @@
 #include "tools/bench/bench_options.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -109,10 +108,12 @@ static const struct kvr_option options[] = {
              "too: what the option is worth. Repeat it for several options. tls=no compares agents "
              "with certificates and without."},
     {.name = "seconds",
-     .value = "S",
      .fallback = "1",
-     KVR_OPTION_STRING(OPTIONS, seconds_text),
-     .help = "How long each side of a pair moves pages, 0.02 to 60."},
+     .min = 20 * KVR_MS,
+     .max = 60 * KVR_S,
+     .seconds = true,
+     KVR_OPTION_DURATION(OPTIONS, duration),
+     .help = "How long each side of a pair moves pages, in seconds if no unit is given."},
     {.name = "raw-window",
      .fallback = "0",
      .max = 65536,
@@ -244,14 +245,7 @@ static bool check_rails(OPTIONS *chosen, int *ret_exit)
 static bool check(OPTIONS *chosen, int *ret_exit)
 {
     uint64_t slice_bytes = chosen->page_bytes * chosen->layers;
-    char *end;
-    double seconds = strtod(chosen->seconds_text, &end);
 
-    if (end == chosen->seconds_text || *end != '\0' || !(seconds >= 0.02 && seconds <= 60))
-        return refuse(ret_exit,
-                      kvr_options_refuse(&command, "--seconds is '%s', but must be 0.02 to 60",
-                                         chosen->seconds_text));
-    chosen->duration = (kvr_ns)(seconds * (double)KVR_S);
     chosen->contiguous = chosen->contiguous || !chosen->scatter;
     if (chosen->raw_congestion[0] == '\0')
         memcpy(chosen->raw_congestion, chosen->posting.tcp_congestion,

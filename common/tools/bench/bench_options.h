@@ -22,7 +22,6 @@ struct bench_options {
     uint64_t page_bytes, pages, layers, fetches, pool_bytes;
     bool contiguous, scatter;
     uint64_t pairs;
-    char seconds_text[32];
     kvr_ns duration; /* of one side of a pair */
     uint64_t raw_window;
     char raw_congestion[16]; /* of the raw loops; "" on the command line: as the agents' */
