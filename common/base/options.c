@@ -258,6 +258,14 @@ static bool set_argument(struct loader *loader, size_t i, const char *text)
     return false;
 }
 
+/* Whether the option at `at`, which has no '=', takes the next argument as its value. */
+static bool takes_next(const struct kvr_option *option, int argc, char **argv, int at)
+{
+    if (option->type == KVR_OPTION_TYPE_BOOL)
+        return false;
+    return option->alone == NULL || (at + 1 < argc && strncmp(argv[at + 1], "--", 2) != 0);
+}
+
 /* One option of the command line; *at is moved over a value that is an argument of its own. */
 static bool load_option(struct loader *loader, int argc, char **argv, int *at)
 {
@@ -267,8 +275,10 @@ static bool load_option(struct loader *loader, int argc, char **argv, int *at)
 
     if (i < row_count(loader) && name[length] == '=')
         return set_argument(loader, i, name + length + 1);
-    if (i < row_count(loader) && row_at(loader, i)->type == KVR_OPTION_TYPE_BOOL)
-        return set_argument(loader, i, "yes");
+    if (i < row_count(loader) && !takes_next(row_at(loader, i), argc, argv, *at))
+        return set_argument(
+            loader, i,
+            row_at(loader, i)->type == KVR_OPTION_TYPE_BOOL ? "yes" : row_at(loader, i)->alone);
     if (i < row_count(loader)) {
         if (*at + 1 >= argc) {
             complain(loader, "--%s lacks its value: --%s %s", name, name,
@@ -352,10 +362,10 @@ static enum verdict look_ahead(struct loader *loader, int argc, char **argv, FIL
         if (strncmp(argv[i], "--", 2) != 0)
             continue;
         row = find_row(loader, name, strcspn(name, "="));
-        if (row == row_count(loader) || row_at(loader, row)->type == KVR_OPTION_TYPE_BOOL)
+        if (row == row_count(loader))
             continue;
         if (row_at(loader, row) != &kvr_common_options[0])
-            i += strchr(name, '=') == NULL; /* its value, whatever that looks like */
+            i += strchr(name, '=') == NULL && takes_next(row_at(loader, row), argc, argv, i);
         else if (!load_option(loader, argc, argv, &i))
             return VERDICT_BAD;
     }

@@ -56,6 +56,8 @@ struct kvr_option {
     const char *section;  /* group in --help and section of the file; NULL: as the row above */
     const char *value;    /* in --help: "HOST:PORT"; NULL for what the type suggests */
     const char *fallback; /* default, as it would be typed; NULL leaves the field as it was */
+    const char *alone;    /* value of an option that ends the command line or stands before another
+                             option; NULL: it needs one */
     const char *choices;  /* CHOICE: "tcp|local|verbs" */
     const char *(*choices_from)(
         void); /* CHOICE, instead of choices: a list that another file has */

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "tools/doctor_peer.h"
+#include "tools/json_output.h"
 #include "tools/scheduler_get.h"
 #include "tools/tool.h"
 
@@ -13,7 +14,7 @@ struct doctor_options {
     struct scheduler_call scheduler;
     char peer[KVR_NAME_BYTES]; /* "": this host alone is checked */
     char from[KVR_NAME_BYTES]; /* "": it is one side of the pair */
-    bool json;
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 static const struct kvr_option_part parts[] = {
@@ -36,9 +37,7 @@ static const struct kvr_option options[] = {
      KVR_OPTION_STRING(struct doctor_options, from),
      .help = "With --peer: compare this agent with the peer, in place of this host, which is then "
              "not checked."},
-    {.name = "json",
-     KVR_OPTION_BOOL(struct doctor_options, json),
-     .help = "Print one JSON object instead."},
+    JSON_OUTPUT_OPTION(struct doctor_options, "output", "the findings"),
 };
 
 static const struct kvr_command command = {
@@ -66,18 +65,11 @@ static const struct kvr_command command = {
         "other providers do not count. No agent need run; one that runs is not disturbed.",
 };
 
-static void show(const struct doctor_findings *findings, bool as_json)
+static bool show(const struct doctor_findings *findings, const char *json)
 {
-    json_t *json;
-
-    if (!as_json) {
+    if (!json_output_replaces_text(json))
         doctor_print(findings, stdout);
-        return;
-    }
-    json = doctor_json(findings);
-    json_dumpf(json, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(json);
+    return json_output_write(json[0] != '\0' ? doctor_json(findings) : NULL, json);
 }
 
 /* ---- the peer -------------------------------------------------------------------------------- */
@@ -170,6 +162,8 @@ int tool_doctor_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (!json_output_ready(&command, config.json))
+        return KVR_EXIT_USAGE;
     if (!fits_together(&config) ||
         (config.peer[0] != '\0' && !scheduler_ready(&command, &config.scheduler)))
         return KVR_EXIT_USAGE;
@@ -183,8 +177,8 @@ int tool_doctor_main(int argc, char **argv)
     }
     if (config.peer[0] != '\0')
         judge_pair(&config, &facts, &asked, &findings);
-    show(&findings, config.json);
+    exit_status = show(&findings, config.json) && findings.wrong == 0 ? 0 : 1;
     if (host.topology != NULL)
         kvr_topology_free(host.topology);
-    return findings.wrong > 0 ? 1 : 0;
+    return exit_status;
 }

@@ -1,6 +1,7 @@
 /* `kvrail status`: what the scheduler knows, on one screen. */
 #include <stdio.h>
 
+#include "tools/json_output.h"
 #include "tools/scheduler_get.h"
 #include "tools/status_print.h"
 #include "tools/tool.h"
@@ -8,7 +9,7 @@
 struct status_options {
     struct scheduler_call scheduler; /* first */
     uint64_t limit;
-    bool json;
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 static const struct kvr_option options[] = {
@@ -19,9 +20,7 @@ static const struct kvr_option options[] = {
      .max = 500,
      KVR_OPTION_COUNT(struct status_options, limit),
      .help = "How many of the latest transfers."},
-    {.name = "json",
-     KVR_OPTION_BOOL(struct status_options, json),
-     .help = "Print the scheduler's answers as one JSON object instead."},
+    JSON_OUTPUT_OPTION(struct status_options, "status", "the scheduler's answers"),
 };
 
 static const struct kvr_command command = {
@@ -48,20 +47,15 @@ static json_t *fetch(const struct status_options *config, const char *path, cons
     return NULL;
 }
 
-static void show(const struct status_options *config, const struct status_answers *answers)
+static bool show(const struct status_options *config, const struct status_answers *answers)
 {
-    json_t *all;
-
-    if (!config->json) {
+    if (!json_output_replaces_text(config->json))
         status_print(answers, stdout);
-        return;
-    }
-    all = json_pack("{s:O, s:O, s:O, s:O, s:O?}", "summary", answers->summary, "agents",
-                    answers->agents, "transfers", answers->transfers, "opened", answers->opened,
-                    "pairs_in_trouble", answers->troubles);
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(all);
+    return json_output_write(json_pack("{s:O, s:O, s:O, s:O, s:O?}", "summary", answers->summary,
+                                       "agents", answers->agents, "transfers", answers->transfers,
+                                       "opened", answers->opened, "pairs_in_trouble",
+                                       answers->troubles),
+                             config->json);
 }
 
 /* An older scheduler cannot say. */
@@ -100,11 +94,13 @@ int tool_status_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (!json_output_ready(&command, config.json))
+        return KVR_EXIT_USAGE;
     if (!scheduler_ready(&command, &config.scheduler))
         return KVR_EXIT_USAGE;
     exit_status = fetch_all(&config, &answers);
-    if (answers.opened != NULL)
-        show(&config, &answers);
+    if (answers.opened != NULL && !show(&config, &answers))
+        exit_status = 1;
     json_decref(answers.summary);
     json_decref(answers.agents);
     json_decref(answers.transfers);

@@ -2,6 +2,7 @@
  * cards belong together, and what is odd about it. */
 #include "tools/topo.h"
 
+#include "tools/json_output.h"
 #include "tools/tool.h"
 #include "tools/topo_peer.h"
 
@@ -10,7 +11,7 @@ struct topo_options {
     struct scheduler_call scheduler;
     char peer[KVR_NAME_BYTES]; /* "": this host is shown, where there is no agent either */
     char agent[108];           /* its engine socket; "": the scheduler is asked */
-    bool json;
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 static const struct kvr_option_part parts[] = {
@@ -33,9 +34,7 @@ static const struct kvr_option options[] = {
      KVR_OPTION_STRING(struct topo_options, agent),
      .help = "Ask the prefill-agent at this engine socket, not the scheduler; without --peer for "
              "all its peers. A process that may attach an engine may ask."},
-    {.name = "json",
-     KVR_OPTION_BOOL(struct topo_options, json),
-     .help = "Print one JSON object instead."},
+    JSON_OUTPUT_OPTION(struct topo_options, "output", "all facts, or pairs of rails,"),
 };
 
 static const struct kvr_command command = {
@@ -63,18 +62,27 @@ static const struct kvr_command command = {
         "bridge, NUMA node and other NUMA node on the way.",
 };
 
-static void show(const struct topo *topo, bool as_json)
+/* Pairs of rails with a peer, of one agent or as the scheduler knows them. */
+static int show_pairs(const struct topo_options *config)
 {
-    json_t *json;
+    json_t *pairs = NULL;
+    int exit_status =
+        config->agent[0] != '\0'
+            ? topo_peer_of_agent(config->agent, config->scheduler.timeout, config->peer, &pairs)
+            : topo_peer(&config->scheduler, config->peer, &pairs);
 
-    if (!as_json) {
+    if (exit_status != 0)
+        return exit_status;
+    if (!json_output_replaces_text(config->json))
+        topo_peer_print(pairs, config->agent[0] != '\0' ? "agent" : "scheduler", stdout);
+    return json_output_write(pairs, config->json) ? 0 : 1;
+}
+
+static bool show_host(const struct topo *topo, const char *json)
+{
+    if (!json_output_replaces_text(json))
         topo_print(topo, stdout);
-        return;
-    }
-    json = topo_json(topo);
-    json_dumpf(json, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(json);
+    return json_output_write(json[0] != '\0' ? topo_json(topo) : NULL, json);
 }
 
 int tool_topo_main(int argc, char **argv)
@@ -86,18 +94,18 @@ int tool_topo_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
-    if (config.agent[0] != '\0')
-        return topo_peer_of_agent(config.agent, config.scheduler.timeout, config.peer, config.json);
-    if (config.peer[0] != '\0') {
-        if (!scheduler_ready(&command, &config.scheduler))
-            return KVR_EXIT_USAGE;
-        return topo_peer(&config.scheduler, config.peer, config.json);
-    }
+    if (!json_output_ready(&command, config.json))
+        return KVR_EXIT_USAGE;
+    if (config.agent[0] == '\0' && config.peer[0] != '\0' &&
+        !scheduler_ready(&command, &config.scheduler))
+        return KVR_EXIT_USAGE;
+    if (config.agent[0] != '\0' || config.peer[0] != '\0')
+        return show_pairs(&config);
     if (topo_read(&config.host, &topo, &error) != KVR_OK) {
         fprintf(stderr, "kvrail topo: %s\n", error.detail);
         return 1;
     }
-    show(&topo, config.json);
+    exit_status = show_host(&topo, config.json) ? 0 : 1;
     kvr_topology_free(topo.topology);
-    return 0;
+    return exit_status;
 }

@@ -67,23 +67,16 @@ static int none_say(const struct scheduler_call *call, const char *name)
     return 1;
 }
 
-static void show(const json_t *pairs, json_int_t left_out, const char *who, bool as_json)
+void topo_peer_print(const json_t *answer, const char *asked, FILE *stream)
 {
-    json_t *all;
+    json_int_t left_out = json_integer_value(json_object_get(answer, "left_out"));
 
-    if (!as_json) {
-        pairs_print(pairs, stdout);
-        if (left_out > 0)
-            printf("\nThe %s has left out %lld more pairs.\n", who, (long long)left_out);
-        return;
-    }
-    all = json_pack("{s:O, s:I}", "pairs", pairs, "left_out", left_out);
-    json_dumpf(all, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(all);
+    pairs_print(json_object_get(answer, "pairs"), stream);
+    if (left_out > 0)
+        fprintf(stream, "\nThe %s has left out %lld more pairs.\n", asked, (long long)left_out);
 }
 
-int topo_peer(const struct scheduler_call *call, const char *name, bool as_json)
+int topo_peer(const struct scheduler_call *call, const char *name, json_t **ret_answer)
 {
     json_t *pairs = json_array();
     struct kvr_error error = {0};
@@ -97,7 +90,7 @@ int topo_peer(const struct scheduler_call *call, const char *name, bool as_json)
     } else if (json_array_size(pairs) == 0 && left_out == 0) {
         exit_status = none_say(call, name);
     } else {
-        show(pairs, left_out, "scheduler", as_json);
+        *ret_answer = json_pack("{s:O, s:I}", "pairs", pairs, "left_out", left_out);
     }
     json_decref(pairs);
     return exit_status;
@@ -152,7 +145,7 @@ static void no_peer_say(const json_t *pairs, const char *name)
     fputc('\n', stderr);
 }
 
-int topo_peer_of_agent(const char *socket, kvr_ns timeout, const char *name, bool as_json)
+int topo_peer_of_agent(const char *socket, kvr_ns timeout, const char *name, json_t **ret_answer)
 {
     struct kvr_error error = {0};
     json_int_t left_out = 0;
@@ -169,7 +162,7 @@ int topo_peer_of_agent(const char *socket, kvr_ns timeout, const char *name, boo
     pairs = pairs_of(all, name);
     found = json_array_size(pairs) > 0;
     if (found)
-        show(pairs, left_out, "agent", as_json);
+        *ret_answer = json_pack("{s:O, s:I}", "pairs", pairs, "left_out", left_out);
     else
         no_peer_say(all, name);
     json_decref(pairs);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/types.h"
+#include "tools/json_output.h"
 #include "tools/pairs_print.h"
 #include "tools/scheduler_get.h"
 #include "tools/tool.h"
@@ -15,7 +16,7 @@
 struct why_options {
     struct scheduler_call scheduler; /* first */
     uint64_t limit;
-    bool json;
+    char json[JSON_OUTPUT_PATH_BYTES];
     struct kvr_option_list transfers;
 };
 
@@ -27,9 +28,7 @@ static const struct kvr_option options[] = {
      .max = 500,
      KVR_OPTION_COUNT(struct why_options, limit),
      .help = "How many transfers of a request to look at."},
-    {.name = "json",
-     KVR_OPTION_BOOL(struct why_options, json),
-     .help = "Print the scheduler's record of the transfer, events included, instead."},
+    JSON_OUTPUT_OPTION(struct why_options, "why", "the scheduler's record and the events"),
 };
 
 static const struct kvr_command command = {
@@ -149,11 +148,6 @@ static void show(const struct why_options *config, const json_t *transfer, const
     double now = (double)time(NULL);
     json_t *pairs;
 
-    if (config->json) {
-        json_dumpf(transfer, stdout, JSON_INDENT(2));
-        putchar('\n');
-        return;
-    }
     pairs = pairs_between(config, transfer);
     why_print(transfer, pairs, now, stdout);
     if (pairs_count_troubled(pairs) > 0 && state != NULL &&
@@ -174,12 +168,17 @@ int tool_why_main(int argc, char **argv)
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    if (!json_output_ready(&command, config.json))
+        return KVR_EXIT_USAGE;
     if (!scheduler_ready(&command, &config.scheduler))
         return KVR_EXIT_USAGE;
     transfer = find(&config, config.transfers.items[0], &others, &error);
     exit_status = 0;
     if (transfer != NULL) {
-        show(&config, transfer, others);
+        if (!json_output_replaces_text(config.json))
+            show(&config, transfer, others);
+        if (!json_output_write(json_incref(transfer), config.json))
+            exit_status = 1;
     } else if (error.status == KVR_OK || error.status == KVR_NOT_FOUND) {
         fprintf(stderr,
                 "kvrail why: the scheduler at %s knows no transfer '%s' and no request that begins "

@@ -30,7 +30,7 @@ mapping
 # Row 7 is NHD to HND: a head of a token is 64 B.
 why mapping-7 'as little as 64 bytes in a row at both ends' 'pieces' '(fragments direct)'
 why mapping-34 'to tensor rank 0 of stage 0' # three stages to one: the transfer that is newest
-tool why --scheduler "$scheduler" --json mapping-7 >"$work/why" || fail "no JSON of mapping-7"
+tool why --scheduler "$scheduler" --json - mapping-7 >"$work/why" || fail "no JSON of mapping-7"
 grep -q '"choice": "direct"' "$work/why" || fail "no fragments in $(cat "$work/why")"
 
 # Every other source rank at another agent, as on another host.
@@ -62,7 +62,7 @@ why mapping-fragments-7 '64 bytes in a row at both ends: 19968 pieces in' '(frag
     'direct: ' 'staged: ' 'path staged'
 why mapping-fragments-26 '64 bytes in a row at both ends' '(fragments staged)' # TP 8 to 4
 why mapping-fragments-27 '64 bytes in a row at both ends' '(fragments staged)' # TP 4 to 8
-tool why --scheduler "$scheduler" --json mapping-fragments-27 >"$work/why" ||
+tool why --scheduler "$scheduler" --json - mapping-fragments-27 >"$work/why" ||
     fail "no JSON of mapping-fragments-27"
 grep -q '"staged": {' "$work/why" || fail "not what was expected of staging in $(cat "$work/why")"
 kill "$prefill_pid"
@@ -106,7 +106,7 @@ start_prefill
 start_decode
 mapping staged
 why mapping-staged-7 '64 bytes in a row at both ends: 19968 pieces in 48 writes (fragments staged)'
-tool why --scheduler "$scheduler" --json mapping-staged-7 >"$work/why" ||
+tool why --scheduler "$scheduler" --json - mapping-staged-7 >"$work/why" ||
     fail "no JSON of mapping-staged-7"
 grep -q '"choice": "staged"' "$work/why" || fail "no fragments in $(cat "$work/why")"
 echo "e2e.mapping: passed"

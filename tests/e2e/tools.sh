@@ -48,6 +48,16 @@ says "$work/status" 'What is odd:'
 tool status --scheduler "$scheduler" --json >"$work/status.json"
 says "$work/status.json" '"transfers": \['
 says "$work/status.json" '"peers_warm": 1'
+tool status --scheduler "$scheduler" --json "$work/beside.json" >"$work/text"
+says "$work/text" 'What is odd:'
+says "$work/beside.json" '"transfers": \['
+"$bin/kvrail" topo --provider tcp --json "$work/beside.json" >"$work/text"
+says "$work/text" '^tcp .* lo '
+says "$work/beside.json" '"provider_path"'
+status=0
+"$bin/kvrail" topo --json /nowhere/topo.json >"$work/text" 2>&1 || status=$?
+[ $status = 2 ] || fail "topo with a file that cannot be written ended in $status: $(cat "$work/text")"
+says "$work/text" "^kvrail topo: --json is '/nowhere/topo.json', but that cannot be written"
 ask_scheduler /api/v1/agents >"$work/agents.json"
 says "$work/agents.json" "\"$long:9480\""
 # How the rails of the source reach those of its target.

@@ -55,7 +55,7 @@ why 'request why-done, attempt 0' 'from prefill-0 to decode-0: 64 tokens' 'first
     -- why-done
 id=$(sed -n '1s/.*transfer //p' "$work/why")
 why "transfer $id" 'It is done' -- "$id"
-why '"events": [' '"request": "why-done"' -- --json why-d
+why '"events": [' '"request": "why-done"' -- --json - why-d
 
 # ---- one that no source published
 start other "$publish" "$work/source.sock" why-other

@@ -18,6 +18,7 @@ json=$("$KVRAIL_BIN_DIR/kvrail" sim --seeds "1:$seeds" --json) || {
     exit 1
 }
 echo "$json"
+json=$(echo "$json" | tr -d ' \n')
 
 # number NAME: of the JSON's first level. counts NAME: "fault count" a line, of an object in it.
 number() { echo "$json" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }

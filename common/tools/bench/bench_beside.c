@@ -65,7 +65,7 @@ static const struct kvr_option options[] = {
      .help = "Before the first transfer, and before each of those it is compared with: all threads "
              "sleep then."},
     BENCH_OPTION_TLS(OPTIONS),
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -376,7 +376,7 @@ int bench_beside_main(int argc, char **argv)
     int exit_status;
     bool good;
 
-    if (!bench_load(&command, argc, argv, &beside.options, &exit_status))
+    if (!kvr_options_load(&command, argc, argv, &beside.options, &exit_status))
         return exit_status;
     if (beside.options.page_bytes % 1024 != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
@@ -386,10 +386,10 @@ int bench_beside_main(int argc, char **argv)
     stop(&beside);
     if (!good)
         return 1;
-    if (strcmp(beside.options.json, "-") != 0)
+    if (!json_output_replaces_text(beside.options.json))
         bench_beside_print(&beside.figures, &beside.options);
-    return bench_json_write(bench_beside_json(&beside.figures, &beside.options),
-                            beside.options.json)
+    return json_output_write(bench_beside_json(&beside.figures, &beside.options),
+                             beside.options.json)
                ? 0
                : 1;
 }

@@ -5,11 +5,12 @@
 #include <jansson.h>
 
 #include "base/options.h"
+#include "tools/json_output.h"
 
 #define BENCH_BESIDE_ROUNDS_MAX 64u
 
 struct bench_beside_options {
-    char provider[16], warm_up[8], json[4096];
+    char provider[16], warm_up[8], json[JSON_OUTPUT_PATH_BYTES];
     struct kvr_option_list agents;
     uint64_t page_bytes, huge_bytes, rounds, window_bytes;
     kvr_ns rest;

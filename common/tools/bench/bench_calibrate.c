@@ -26,7 +26,7 @@
 #define MARK          1
 
 struct calibrate_options {
-    char provider[16], state_dir[512], json[4096];
+    char provider[16], state_dir[512], json[JSON_OUTPUT_PATH_BYTES];
     uint64_t rounds;
     char libfabric[KVR_LIBFABRIC_FOLDER_BYTES];
 };
@@ -50,7 +50,7 @@ static const struct kvr_option options[] = {
         OPTIONS, "7", ROUNDS_MAX,
         "Every number of pieces and every size has a turn in each. The default is left only "
         "for a value that was never worse and mostly better by 5 %."),
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -352,7 +352,7 @@ int bench_calibrate_main(int argc, char **argv)
     int exit_status;
     bool written;
 
-    if (!bench_load(&command, argc, argv, &chosen, &exit_status))
+    if (!kvr_options_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
     kvr_libfabric_choose(chosen.libfabric);
     if (chosen.state_dir[0] != '\0' && mkdir(chosen.state_dir, 0700) != 0 && errno != EEXIST) {
@@ -361,9 +361,9 @@ int bench_calibrate_main(int argc, char **argv)
     }
     if (!measure(&chosen, &calibration))
         return 1;
-    if (strcmp(chosen.json, "-") != 0)
+    if (!json_output_replaces_text(chosen.json))
         print(&calibration);
-    written = bench_json_write(figures_json(&calibration), chosen.json);
+    written = json_output_write(figures_json(&calibration), chosen.json);
     if (chosen.state_dir[0] != '\0' &&
         kvr_calibration_save(chosen.state_dir, &calibration, &error) != KVR_OK)
         written = failed("state folder", &error);

@@ -2,12 +2,10 @@
 #ifndef KVR_TOOLS_BENCH_CLI_H
 #define KVR_TOOLS_BENCH_CLI_H
 
-#include <jansson.h>
-#include <stdbool.h>
-
 #include "base/options.h"
 #include "base/removed.h"
 #include "fabric/fabric_provider.h"
+#include "tools/json_output.h"
 
 /* Rows that several benchmarks have, each in the struct's field of that name. */
 #define BENCH_OPTION_PROVIDER(type_, help_)                                                        \
@@ -33,20 +31,5 @@
         .help = "The agents get certificates, of a CA made for this run; --no-tls starts them "    \
                 "with --insecure. No page passes TLS either way, and the raw loops have none."     \
     }
-/* --json, in the struct's `json`. */
-#define BENCH_OPTION_JSON(type_)                                                                   \
-    {                                                                                              \
-        .name = "json", .section = "output", .value = "[FILE]", KVR_OPTION_STRING(type_, json),    \
-        .help = "Write the figures there as JSON; without FILE or with -, to standard output in "  \
-                "place of the table."                                                              \
-    }
-
-/* kvr_options_load, and --json may stand without a file: it then reads "-". False: leave with
- * *ret_exit. */
-bool bench_load(const struct kvr_command *command, int argc, char **argv, void *config,
-                int *ret_exit);
-/* To the file, to standard output for "-", or nowhere for ""; `report` is released. False: said on
- * stderr. */
-bool bench_json_write(json_t *report, const char *path);
 
 #endif

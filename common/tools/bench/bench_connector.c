@@ -16,7 +16,7 @@
 struct connector_options {
     uint64_t requests, pages, rounds;
     char python[PATH_BYTES];
-    char json[PATH_BYTES];
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 static const struct kvr_option options[] = {
@@ -41,7 +41,7 @@ static const struct kvr_option options[] = {
      .fallback = "python3",
      KVR_OPTION_STRING(OPTIONS, python),
      .help = "The interpreter, 3.10 or later; that of vLLM, to measure vLLM's class too."},
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -132,7 +132,7 @@ int bench_connector_main(int argc, char **argv)
     char requests[32], pages[32], rounds[32];
     int code;
 
-    if (!bench_load(&command, argc, argv, &chosen, &code))
+    if (!kvr_options_load(&command, argc, argv, &chosen, &code))
         return code;
     snprintf(requests, sizeof(requests), "--requests=%llu", (unsigned long long)chosen.requests);
     snprintf(pages, sizeof(pages), "--pages=%llu", (unsigned long long)chosen.pages);

@@ -18,7 +18,7 @@ struct gpu_options {
     char device[16];
     uint64_t bytes, page_bytes, rounds, pings;
     kvr_ns duration;
-    char json[4096];
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 static const struct kvr_option options[] = {
@@ -50,7 +50,7 @@ static const struct kvr_option options[] = {
      .max = GPU_PING_MAX,
      KVR_OPTION_COUNT(OPTIONS, pings),
      .help = "Readiness words, and raw round trips; in multiples of 64."},
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_exit_code exit_codes[] = {
@@ -220,9 +220,9 @@ static void print(const struct gpu_options *chosen, struct figures *figures)
 
 static int report(const struct gpu_options *chosen, struct figures *figures)
 {
-    if (strcmp(chosen->json, "-") != 0)
+    if (!json_output_replaces_text(chosen->json))
         print(chosen, figures);
-    return bench_json_write(figures_json(chosen, figures), chosen->json) ? 0 : 1;
+    return json_output_write(figures_json(chosen, figures), chosen->json) ? 0 : 1;
 }
 
 int bench_gpu_main(int argc, char **argv)
@@ -233,7 +233,7 @@ int bench_gpu_main(int argc, char **argv)
     int exit_status;
     bool good;
 
-    if (!bench_load(&command, argc, argv, &chosen, &exit_status))
+    if (!kvr_options_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
     if ((chosen.page_bytes & (chosen.page_bytes - 1)) != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a power of two");

@@ -62,7 +62,7 @@ static const struct kvr_option options[] = {
     BENCH_OPTION_DATABASE(OPTIONS, "State folder of the scheduler, which keeps the rows; default: "
                                    "a temporary one. The plain inserts go beside them, and are "
                                    "removed."),
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -230,7 +230,7 @@ static int report(const struct ingest_bench *bench)
 
     json_object_update(json, more);
     json_decref(more);
-    if (strcmp(config->json, "-") != 0)
+    if (!json_output_replaces_text(config->json))
         printf(
             "%.0f events a second of %" PRIu64 " agents: %" PRIu64 " events in %.1f s, %" PRIu64
             " reports, %" PRIu64 " commits\n"
@@ -241,7 +241,7 @@ static int report(const struct ingest_bench *bench)
             rate, config->agents, posts->events, seconds, posts->reports, bench->counts.rounds, raw,
             rate / raw, ms(&posts->acks, 50), ms(&posts->acks, 99), ms(&bench->reader.times, 99),
             (double)bench->cpu / KVR_S, (double)bench->inserts.cpu / KVR_S, bench->bytes);
-    return bench_json_write(json, config->json) ? 0 : 1;
+    return json_output_write(json, config->json) ? 0 : 1;
 }
 
 int bench_ingest_main(int argc, char **argv)
@@ -251,7 +251,8 @@ int bench_ingest_main(int argc, char **argv)
     kvr_status status;
     int code;
 
-    if (!bench_load(&command, argc, argv, &bench.options, &code) || !check(&bench.options, &code))
+    if (!kvr_options_load(&command, argc, argv, &bench.options, &code) ||
+        !check(&bench.options, &code))
         return code;
     bench_catch_signals();
     curl_global_init(CURL_GLOBAL_DEFAULT); /* before the first thread */

@@ -124,7 +124,7 @@ static const struct kvr_option options[] = {
      KVR_OPTION_STRING(OPTIONS, raw_congestion),
      .help = "--tcp-congestion of the raw loops; without it that of the agents."},
     BENCH_OPTION_TLS(OPTIONS),
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_option_part parts[] = {
@@ -279,5 +279,5 @@ void bench_options_init(struct bench_options *chosen)
 
 bool bench_options_load(int argc, char **argv, struct bench_options *chosen, int *ret_exit)
 {
-    return bench_load(&command, argc, argv, chosen, ret_exit) && check(chosen, ret_exit);
+    return kvr_options_load(&command, argc, argv, chosen, ret_exit) && check(chosen, ret_exit);
 }

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/options.h"
 #include "rail_group/rail_options.h"
+#include "tools/json_output.h"
 
 #define BENCH_FETCHES_MAX    64u
 #define BENCH_PAIRS_MAX      1000u
@@ -31,7 +32,7 @@ struct bench_options {
     char device[16];                /* where the pages lie */
     bool tls;                       /* the agents get certificates; else --insecure */
     bool stamps;                    /* they note when layers pass */
-    char json[4096];
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 /* The agents' options get the defaults that agents have; all others are zero. */

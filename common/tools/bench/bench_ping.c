@@ -23,7 +23,7 @@ static const struct kvr_option options[] = {
      KVR_OPTION_COUNT(OPTIONS, pings),
      .help = "Of each way and each manner of waiting, a pause between two."},
     BENCH_OPTION_TLS(OPTIONS),
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -149,14 +149,14 @@ int bench_ping_main(int argc, char **argv)
     static struct figures figures;
     int exit_status;
 
-    if (!bench_load(&command, argc, argv, &chosen, &exit_status))
+    if (!kvr_options_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
     if (chosen.page_bytes % 1024 != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
     bench_catch_signals();
     if (!measure(&chosen, &figures))
         return 1;
-    if (strcmp(chosen.json, "-") != 0)
+    if (!json_output_replaces_text(chosen.json))
         print(&chosen, &figures);
-    return bench_json_write(figures_json(&chosen, &figures), chosen.json) ? 0 : 1;
+    return json_output_write(figures_json(&chosen, &figures), chosen.json) ? 0 : 1;
 }

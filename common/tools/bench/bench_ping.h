@@ -14,7 +14,7 @@ struct ping_options {
     char provider[16];
     uint64_t page_bytes, pings;
     bool tls;
-    char json[4096];
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 /* Every way goes through as many pages, one after the other: the same page again and again would be

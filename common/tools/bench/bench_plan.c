@@ -20,7 +20,7 @@ struct plan_options {
     uint64_t tokens, layers, heads, target_heads, head_bytes, page_tokens, target_page_tokens;
     uint64_t pieces_local, pieces_remote, chunk_bytes_max, runs;
     char layout[32], target_layout[32];
-    char json[4096];
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 #define LAYOUTS                                                                                    \
@@ -107,7 +107,7 @@ static const struct kvr_option options[] = {
      .max = RUNS_MAX,
      KVR_OPTION_COUNT(OPTIONS, runs),
      .help = "How often each plan is made; the figures are medians."},
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -245,13 +245,13 @@ static int report(const struct plan_options *config, const struct figures *rando
                   "contiguous_us", contiguous->us, "contiguous_chunks",
                   (json_int_t)contiguous->chunks, "runs", (json_int_t)config->runs);
 
-    if (strcmp(config->json, "-") != 0)
+    if (!json_output_replaces_text(config->json))
         printf("pages at random: %.0f us, %llu writes of %llu pieces, %llu B; the plan has %llu B\n"
                "pages in a row:  %.0f us, %llu writes\n",
                random->us, (unsigned long long)random->chunks, (unsigned long long)random->pieces,
                (unsigned long long)random->bytes, (unsigned long long)random->plan_bytes,
                contiguous->us, (unsigned long long)contiguous->chunks);
-    return bench_json_write(json, config->json) ? 0 : 1;
+    return json_output_write(json, config->json) ? 0 : 1;
 }
 
 int bench_plan_main(int argc, char **argv)
@@ -263,7 +263,7 @@ int bench_plan_main(int argc, char **argv)
     void *memory;
     int code;
 
-    if (!bench_load(&command, argc, argv, &bench.options, &code))
+    if (!kvr_options_load(&command, argc, argv, &bench.options, &code))
         return code;
     if (bench.options.head_bytes % 2 != 0)
         return kvr_options_refuse(&command, "--head-bytes is %llu, but must be even",

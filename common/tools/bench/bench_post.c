@@ -16,7 +16,7 @@
 struct post_options {
     char provider[16];
     uint64_t writes, page_bytes, rails, jobs, pieces, in_flight, batch;
-    char json[4096];
+    char json[JSON_OUTPUT_PATH_BYTES];
 };
 
 static const struct kvr_option options[] = {
@@ -63,7 +63,7 @@ static const struct kvr_option options[] = {
      .max = 1024,
      KVR_OPTION_COUNT(OPTIONS, batch),
      .help = "Writes with one doorbell, at most; 1: each rings; 0: as agents."},
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -118,12 +118,12 @@ static json_t *figures_json(const struct post_options *chosen, const struct post
 
 static int report(const struct post_options *chosen, const struct post_rig *rig, double seconds)
 {
-    if (strcmp(chosen->json, "-") != 0)
+    if (!json_output_replaces_text(chosen->json))
         printf("%llu writes in %.3f s: %.2f M writes/s on one core, %.0f ns each (a p5 host needs "
                "%.2f M on eight)\n",
                (unsigned long long)rig->writes, seconds, (double)rig->writes / seconds / 1e6,
                seconds * 1e9 / (double)rig->writes, P5_WRITES_PER_S / 1e6);
-    return bench_json_write(figures_json(chosen, rig, seconds), chosen->json) ? 0 : 1;
+    return json_output_write(figures_json(chosen, rig, seconds), chosen->json) ? 0 : 1;
 }
 
 int bench_post_main(int argc, char **argv)
@@ -135,7 +135,7 @@ int bench_post_main(int argc, char **argv)
     bool good;
     kvr_ns began;
 
-    if (!bench_load(&command, argc, argv, &chosen, &exit_status))
+    if (!kvr_options_load(&command, argc, argv, &chosen, &exit_status))
         return exit_status;
     shape = shape_of(&chosen);
     good = post_rig_start(&rig, &shape);

@@ -326,7 +326,7 @@ static int report(const struct push *push)
     const char *json = push->options.json;
     double spread;
 
-    if (strcmp(json, "-") != 0)
+    if (!json_output_replaces_text(json))
         push_figures_print(&push->figures, &push->options, stdout);
     if (json[0] != '\0' && !push_figures_write(&push->figures, &push->options, json))
         return 1;

@@ -308,5 +308,5 @@ bool push_figures_write(const struct push_figures *figures, const struct bench_o
     for (uint32_t i = 0; i < figures->pair_count; i++)
         json_array_append_new(pairs, pair_json(figures, &figures->pairs[i]));
     json_object_set_new(report, "pairs", pairs);
-    return bench_json_write(report, path);
+    return json_output_write(report, path);
 }

@@ -52,7 +52,7 @@ static const struct kvr_option options[] = {
     BENCH_OPTION_DATABASE(OPTIONS, "Folder of the database, which is kept, and filled only once; "
                                    "default: a temporary one."),
     BENCH_OPTION_ROUNDS(OPTIONS, "31", 100000, "How often each question is asked, warm."),
-    BENCH_OPTION_JSON(OPTIONS),
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
 static const struct kvr_command command = {
@@ -137,13 +137,13 @@ static int report(const struct query_bench *bench)
                                         time->p50_ms, "p95_ms", time->p95_ms, "p95_wall_ms",
                                         time->p95_wall_ms, "answered", time->answered));
     }
-    if (strcmp(config->json, "-") != 0)
+    if (!json_output_replaces_text(config->json))
         print_table(bench, worst);
     json = json_pack("{s:I, s:f, s:I, s:o, s:f, s:I}", "transfers", (json_int_t)config->transfers,
                      "fill_seconds", bench->fill_s, "db_bytes", (json_int_t)bench->bytes, "queries",
                      queries, "worst_p95_ms", worst, "agents", (json_int_t)config->agents);
-    return bench_json_write(json, config->json) && answered && worst < BENCH_QUESTION_WORST_MS ? 0
-                                                                                               : 1;
+    return json_output_write(json, config->json) && answered && worst < BENCH_QUESTION_WORST_MS ? 0
+                                                                                                : 1;
 }
 
 int bench_query_main(int argc, char **argv)
@@ -155,7 +155,7 @@ int bench_query_main(int argc, char **argv)
     bool keeps;
     int code;
 
-    if (!bench_load(&command, argc, argv, &bench.options, &code) ||
+    if (!kvr_options_load(&command, argc, argv, &bench.options, &code) ||
         !bench_database_check(&command, bench.options.database, &code))
         return code;
     if (bench.options.agents % 2 != 0)

@@ -48,30 +48,14 @@ static void ask_scheduler(const struct replay_setup *setup, struct replay_figure
         fprintf(stderr, "note: %s\n", error.detail);
 }
 
-/* Before anything runs: figures that cannot be kept are not worth the time. NULL, and the sentence
- * on stderr, when the file cannot be written. */
-static FILE *open_file(const char *option, const char *path)
+/* *ret_stream stays NULL where the option is not given. */
+static bool open_pid_file(const char *path, FILE **ret_stream)
 {
-    FILE *stream = fopen(path, "we");
-
-    if (stream == NULL)
-        fprintf(stderr, "kvrail replay: --%s is '%s', but that cannot be written: %s\n", option,
-                path, strerror(errno));
-    return stream;
-}
-
-/* NULL where the option is not given. */
-static bool open_files(const struct replay_options *chosen, FILE **ret_json, FILE **ret_pids)
-{
-    bool to_stdout = strcmp(chosen->json, "-") == 0;
-
-    *ret_json = to_stdout ? stdout : NULL;
-    *ret_pids = NULL;
-    if (chosen->json[0] != '\0' && !to_stdout &&
-        (*ret_json = open_file("json", chosen->json)) == NULL)
-        return false;
-    return chosen->pid_file[0] == '\0' ||
-           (*ret_pids = open_file("pid-file", chosen->pid_file)) != NULL;
+    if (path[0] == '\0' || (*ret_stream = fopen(path, "we")) != NULL)
+        return true;
+    fprintf(stderr, "kvrail replay: --pid-file is '%s', but that cannot be written: %s\n", path,
+            strerror(errno));
+    return false;
 }
 
 /* Both engines write to it; its descriptor stays open in all three processes. */
@@ -91,7 +75,7 @@ int tool_replay_main(int argc, char **argv)
     static struct replay_figures figures;
     static struct replay_setup setup;
     const char *json = setup.options.json;
-    FILE *json_stream = NULL, *pid_stream = NULL;
+    FILE *pid_stream = NULL;
     int exit_status;
 
     if (!replay_setup_load(argc, argv, &setup, &exit_status)) {
@@ -104,7 +88,8 @@ int tool_replay_main(int argc, char **argv)
         replay_setup_done(&setup);
         return KVR_EXIT_USAGE;
     }
-    if (!open_files(&setup.options, &json_stream, &pid_stream) || !open_journal(&setup)) {
+    if (!json_output_ready(&replay_command, json) ||
+        !open_pid_file(setup.options.pid_file, &pid_stream) || !open_journal(&setup)) {
         replay_setup_done(&setup);
         return KVR_EXIT_USAGE;
     }
@@ -112,16 +97,12 @@ int tool_replay_main(int argc, char **argv)
     exit_status = replay_route(&setup, &figures, pid_stream);
     if (figures.started_at != 0) {
         ask_scheduler(&setup, &figures);
-        replay_figures_print(&setup, &figures, json_stream == stdout ? stderr : stdout);
-        if (json_stream != NULL && !replay_figures_write(&setup, &figures, json_stream)) {
-            fprintf(stderr, "kvrail replay: %s cannot be written: %s\n", json, strerror(errno));
-            exit_status = 1;
-        }
-        if (exit_status == 0 && !replay_figures_good(&setup, &figures))
+        if (!json_output_replaces_text(json))
+            replay_figures_print(&setup, &figures, stdout);
+        if (!json_output_write(replay_figures_json(&setup, &figures), json) ||
+            (exit_status == 0 && !replay_figures_good(&setup, &figures)))
             exit_status = 1;
     }
-    if (json_stream != NULL && json_stream != stdout)
-        (void)fclose(json_stream);
     json_decref(figures.agents);
     replay_setup_done(&setup);
     return exit_status;

@@ -249,7 +249,7 @@ static json_t *provider_json(const struct replay_figures *figures, const char *r
     return json_null();
 }
 
-static json_t *figures_json(const struct replay_setup *setup, const struct replay_figures *figures)
+json_t *replay_figures_json(const struct replay_setup *setup, const struct replay_figures *figures)
 {
     json_t *object = json_object();
 
@@ -275,14 +275,4 @@ static json_t *figures_json(const struct replay_setup *setup, const struct repla
     json_object_set_new(object, "setup", setup_json(setup));
     json_object_set(object, "agents", figures->agents != NULL ? figures->agents : json_null());
     return object;
-}
-
-bool replay_figures_write(const struct replay_setup *setup, const struct replay_figures *figures,
-                          FILE *stream)
-{
-    json_t *object = figures_json(setup, figures);
-    bool written = json_dumpf(object, stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
-
-    json_decref(object);
-    return written && fputc('\n', stream) != EOF && fflush(stream) == 0;
 }

@@ -55,8 +55,7 @@ bool replay_figures_good(const struct replay_setup *setup, const struct replay_f
 
 void replay_figures_print(const struct replay_setup *setup, const struct replay_figures *figures,
                           FILE *stream);
-/* As JSON. False, and errno, when the stream did not take all of it. */
-bool replay_figures_write(const struct replay_setup *setup, const struct replay_figures *figures,
-                          FILE *stream);
+/* The caller's. */
+json_t *replay_figures_json(const struct replay_setup *setup, const struct replay_figures *figures);
 
 #endif

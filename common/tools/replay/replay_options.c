@@ -161,12 +161,7 @@ static const struct kvr_option options[] = {
      .help = "Plant a fault in the source engine: one page's bytes are wrong, a layer is announced "
              "that was not written, or two pages change places. Must end in exit 1."},
 
-    {.name = "json",
-     .section = "output",
-     .value = "FILE",
-     KVR_OPTION_STRING(OPTIONS, json),
-     .help = "Write all figures there as JSON; -: to standard output, and the table to standard "
-             "error."},
+    JSON_OUTPUT_OPTION(OPTIONS, "output", "all figures"),
     {.name = "progress",
      KVR_OPTION_BOOL(OPTIONS, progress),
      .help = "A line a second about progress where standard error is no terminal."},

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "tools/json_output.h"
 #include "tools/replay/model.h"
 #include "tools/replay/replay_content.h"
 #include "tools/replay/replay_pages.h"
@@ -43,7 +44,7 @@ struct replay_options {
     uint64_t allocation_bytes;
     bool progress, reconnect;
     kvr_ns reconnect_for;
-    char json[4096], pid_file[4096], journal[4096];
+    char json[JSON_OUTPUT_PATH_BYTES], pid_file[4096], journal[4096];
     struct kvr_option_list agent_pids;
 };
 

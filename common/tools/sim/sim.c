@@ -8,6 +8,7 @@
 #include "base/mutant.h"
 #include "base/options.h"
 #include "prefill-agent/push.h"
+#include "tools/json_output.h"
 #include "tools/sim/sim_host.h"
 #include "tools/sim/sim_scheduler.h"
 #include "tools/sim/sim_world.h"
@@ -16,7 +17,8 @@
 struct sim_config {
     char seeds[64], mutant[64], model[8];
     struct kvr_option_list faults;
-    bool json, verbose, keep_going, list_mutants;
+    char json[JSON_OUTPUT_PATH_BYTES];
+    bool verbose, keep_going, list_mutants;
 };
 
 static const struct kvr_option options[] = {
@@ -30,9 +32,7 @@ static const struct kvr_option options[] = {
      .value = "NAME,...",
      KVR_OPTION_LIST(struct sim_config, faults),
      .help = "Only these faults, of the list below, are injected, or none; without it, all."},
-    {.name = "json",
-     KVR_OPTION_BOOL(struct sim_config, json),
-     .help = "One JSON object at the end instead of a sentence."},
+    JSON_OUTPUT_OPTION(struct sim_config, "sim", "the sums"),
     {.name = "verbose",
      KVR_OPTION_BOOL(struct sim_config, verbose),
      .help = "Print everything that happens."},
@@ -154,25 +154,30 @@ static void memory_close(struct sim_memory *memory)
     sim_scheduler_close(memory->scheduler);
 }
 
-static void print_faults(const char *name, const uint64_t counts[SIM_FAULT_COUNT])
+static json_t *faults_json(const uint64_t counts[SIM_FAULT_COUNT])
 {
-    printf(",\"%s\":{", name);
+    json_t *json = json_object();
+
     for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++)
-        printf("%s\"%s\":%" PRIu64, i > 0 ? "," : "", sim_fault_name((sim_fault)i), counts[i]);
-    printf("}");
+        (void)json_object_set_new(json, sim_fault_name((sim_fault)i),
+                                  json_integer((json_int_t)counts[i]));
+    return json;
 }
 
-static void print_json(const struct sim_totals *totals, double seconds, const uint64_t *failed_seed)
+/* failed_seed: NULL where there is none. */
+static json_t *totals_json(const struct sim_totals *totals, double seconds,
+                           const uint64_t *failed_seed)
 {
-    printf("{\"seeds\":%" PRIu64 ",\"seeds_per_s\":%.1f,\"transfers\":%" PRIu64 ",\"done\":%" PRIu64
-           ",\"chunks\":%" PRIu64 ",\"lodgers\":%" PRIu64,
-           totals->seeds, seconds > 0 ? (double)totals->seeds / seconds : 0, totals->transfers,
-           totals->done, totals->chunks, totals->lodgers);
-    print_faults("injected", totals->injected);
-    print_faults("mid_transfer", totals->mid);
+    json_t *json =
+        json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o}", "seeds", (json_int_t)totals->seeds,
+                  "seeds_per_s", seconds > 0 ? (double)totals->seeds / seconds : 0, "transfers",
+                  (json_int_t)totals->transfers, "done", (json_int_t)totals->done, "chunks",
+                  (json_int_t)totals->chunks, "lodgers", (json_int_t)totals->lodgers, "injected",
+                  faults_json(totals->injected), "mid_transfer", faults_json(totals->mid));
+
     if (failed_seed != NULL)
-        printf(",\"failed_seed\":%" PRIu64, *failed_seed);
-    printf("}\n");
+        (void)json_object_set_new(json, "failed_seed", json_integer((json_int_t)*failed_seed));
+    return json;
 }
 
 static int run_seeds(uint64_t first, uint64_t count, const struct sim_config *config)
@@ -182,6 +187,7 @@ static int run_seeds(uint64_t first, uint64_t count, const struct sim_config *co
     kvr_ns begin = kvr_clock_now();
     bool right = true;
     uint64_t failed_seed = 0;
+    int exit_status = 0;
     double seconds;
 
     memory_open(&memory);
@@ -201,9 +207,10 @@ static int run_seeds(uint64_t first, uint64_t count, const struct sim_config *co
     seconds = (double)(kvr_clock_now() - begin) / (double)KVR_S;
     if (!right && !config->keep_going)
         report_failure();
-    if (config->json)
-        print_json(&totals, seconds, right ? NULL : &failed_seed);
-    else if (right)
+    if (!json_output_write(totals_json(&totals, seconds, right ? NULL : &failed_seed),
+                           config->json))
+        exit_status = 1;
+    if (right && !json_output_replaces_text(config->json))
         printf("%" PRIu64 " seeds, %" PRIu64 " transfers, %" PRIu64 " done, %" PRIu64
                " writes, nothing wrong; %.0f seeds a second\n",
                totals.seeds, totals.transfers, totals.done, totals.chunks,
@@ -211,7 +218,7 @@ static int run_seeds(uint64_t first, uint64_t count, const struct sim_config *co
     free(world.events);
     free(world.history.lines);
     memory_close(&memory);
-    return right ? 0 : 1;
+    return right ? exit_status : 1;
 }
 
 /* Into the world, which keeps them from seed to seed. */

@@ -65,7 +65,7 @@ KVR_MUST_CHECK kvr_status sim_host_run(const struct sim_host_costs *costs,
                                        const struct sim_host_case *one,
                                        struct sim_host_result *ret_result, struct kvr_error *error);
 
-/* sim_host_print.c: all cases; returns the exit status. */
-int sim_host_report(const struct sim_host_costs *costs, bool json);
+/* sim_host_print.c: all cases; json: of the option; returns the exit status. */
+int sim_host_report(const struct sim_host_costs *costs, const char *json);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/json_output.h"
 #include "tools/sim/sim_host.h"
 
 #define VIRTUAL_NS KVR_S
@@ -123,36 +124,29 @@ static json_t *result_json(const struct sim_host_costs *host, const struct line 
                      (json_int_t)result->refused);
 }
 
-static bool print_json(const struct sim_host_costs *host,
-                       struct sim_host_result results[LINES][PAGES])
+static json_t *report_json(const struct sim_host_costs *host,
+                           struct sim_host_result results[LINES][PAGES])
 {
-    json_t *runs = json_array(), *report;
-    bool printed;
+    json_t *runs = json_array();
 
     for (size_t i = 0; i < LINES; i++)
         for (size_t k = 0; k < PAGES; k++)
             (void)json_array_append_new(
                 runs, result_json(host, &lines[i], page_kib[k], &results[i][k],
                                   1 - results[i][k].share / beside(results, i, k)->share));
-    report = json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:[s, s, s, s, s]}", "model", host->name,
-                       "groups", SIM_HOST_GROUPS, "rails", (int)host->rails, "virtual_s",
-                       (double)VIRTUAL_NS / (double)KVR_S, "costs", costs_json(host), "runs", runs,
-                       "not_modelled", "pinning", "sharding", "target threads", "pcie", "memory");
-    printed =
-        report != NULL && json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
-    putchar('\n');
-    json_decref(report);
-    return printed;
+    return json_pack("{s:s, s:i, s:i, s:f, s:o, s:o, s:[s, s, s, s, s]}", "model", host->name,
+                     "groups", SIM_HOST_GROUPS, "rails", (int)host->rails, "virtual_s",
+                     (double)VIRTUAL_NS / (double)KVR_S, "costs", costs_json(host), "runs", runs,
+                     "not_modelled", "pinning", "sharding", "target threads", "pcie", "memory");
 }
 
-int sim_host_report(const struct sim_host_costs *costs, bool json)
+int sim_host_report(const struct sim_host_costs *costs, const char *json)
 {
     static struct sim_host_result results[LINES][PAGES];
 
     if (!run_all(costs, results))
         return 1;
-    if (json)
-        return print_json(costs, results) ? 0 : 1;
-    print_table(costs, results);
-    return 0;
+    if (!json_output_replaces_text(json))
+        print_table(costs, results);
+    return json_output_write(report_json(costs, results), json) ? 0 : 1;
 }
