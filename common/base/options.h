@@ -127,7 +127,8 @@ struct kvr_command {
     size_t arguments_offset; /* of the struct kvr_option_list that receives them */
     uint32_t arguments_min, arguments_max;
     const struct kvr_exit_code
-        *exit_codes;    /* beyond 0, 1 and 2; ends with {0, NULL}; may be NULL */
+        *exit_codes;    /* beyond 0, 1 and 2, and of these where they mean something of the
+                           command's own; ends with {0, NULL}; may be NULL */
     const char *footer; /* examples; may be NULL */
     bool rereads;       /* SIGHUP makes it call kvr_options_reread */
 };

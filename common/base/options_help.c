@@ -213,16 +213,32 @@ static void print_sources(const struct kvr_command *command, FILE *out)
     fprintf(out, "Sizes take k, M or G (powers of 1024); times take us, ms, s, min, h or d.\n");
 }
 
+/* The command's own meaning of a code, else the common one. */
+static const char *meaning_of(const struct kvr_command *command, int code, const char *common)
+{
+    const struct kvr_exit_code *own = command->exit_codes;
+
+    while (own != NULL && own->meaning != NULL && own->code != code)
+        own++;
+    return own != NULL && own->meaning != NULL ? own->meaning : common;
+}
+
 static void print_exit_codes(const struct kvr_command *command, FILE *out)
 {
+    static const struct kvr_exit_code common[] = {
+        {0, "done, or stopped as asked"},
+        {1, "failed; the reason is on stderr, or in the file of --log-file"},
+        {KVR_EXIT_USAGE, "an option or argument that is not allowed"},
+    };
     const struct kvr_exit_code *code = command->exit_codes;
 
     fprintf(out, "\nExit status:\n");
-    fprintf(out, "  0  done, or stopped as asked\n");
-    fprintf(out, "  1  failed; the reason is on stderr, or in the file of --log-file\n");
-    fprintf(out, "  2  an option or argument that is not allowed\n");
+    for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
+        fprintf(out, "  %d  %s\n", common[i].code,
+                meaning_of(command, common[i].code, common[i].meaning));
     for (; code != NULL && code->meaning != NULL; code++)
-        fprintf(out, "  %d  %s\n", code->code, code->meaning);
+        if (code->code > KVR_EXIT_USAGE)
+            fprintf(out, "  %d  %s\n", code->code, code->meaning);
 }
 
 void kvr_options_print_help(const struct kvr_command *command, FILE *out)

@@ -31,6 +31,15 @@ static const struct kvr_option options[] = {
     JSON_OUTPUT_OPTION(struct why_options, "why", "the scheduler's record and the events"),
 };
 
+static const struct kvr_exit_code exit_codes[] = {
+    {WHY_EXIT_DONE, "the transfer is done"},
+    {WHY_EXIT_FAILED, "it failed, expired, was cancelled or is lost"},
+    {WHY_EXIT_LIVE, "it is not done yet"},
+    {WHY_EXIT_UNKNOWN, "not known: no such transfer, or the scheduler refuses to say"},
+    {SCHEDULER_EXIT_AWAY, "the scheduler cannot be reached, or cannot answer"},
+    {0, NULL},
+};
+
 static const struct kvr_command command = {
     .name = "kvrail why",
     .description =
@@ -39,14 +48,17 @@ static const struct kvr_command command = {
         "hexadecimal digits, or the beginning of a request's id. Of the newest request with\n"
         "that beginning it explains a failed transfer, else one that ended otherwise, else one\n"
         "that is not done, else the newest; it lists the others. Of a transfer that is not done,\n"
-        "or failed, it lists the pairs of rails between its agents that carry no writes, or few.",
+        "or failed, it lists the pairs of rails between its agents that carry no writes, or few.\n"
+        "The exit status is the outcome of the transfer that it explains.",
     .parts = scheduler_parts,
     KVR_OPTION_ROWS(options),
     .arguments = "TRANSFER",
     .arguments_offset = offsetof(struct why_options, transfers),
     .arguments_min = 1,
     .arguments_max = 1,
-    .exit_codes = scheduler_exit_codes,
+    .exit_codes = exit_codes,
+    .footer = "Example, until a request is done or has failed:\n"
+              "  while kvrail why REQUEST; [ $? -ge 3 ]; do sleep 1; done",
 };
 
 static json_t *get_one(const struct why_options *config, const char *id, struct kvr_error *error)
@@ -173,8 +185,8 @@ int tool_why_main(int argc, char **argv)
     if (!scheduler_ready(&command, &config.scheduler))
         return KVR_EXIT_USAGE;
     transfer = find(&config, config.transfers.items[0], &others, &error);
-    exit_status = 0;
     if (transfer != NULL) {
+        exit_status = why_exit(transfer);
         if (!json_output_replaces_text(config.json))
             show(&config, transfer, others);
         if (!json_output_write(json_incref(transfer), config.json))
@@ -184,10 +196,10 @@ int tool_why_main(int argc, char **argv)
                 "kvrail why: the scheduler at %s knows no transfer '%s' and no request that begins "
                 "so: it has not been reported yet, or it is past --retention\n",
                 config.scheduler.url, config.transfers.items[0]);
-        exit_status = 1;
+        exit_status = WHY_EXIT_UNKNOWN;
     } else {
         fprintf(stderr, "kvrail why: %s\n", error.detail);
-        exit_status = scheduler_exit(&error);
+        exit_status = error.status == KVR_REFUSED ? WHY_EXIT_UNKNOWN : SCHEDULER_EXIT_AWAY;
     }
     json_decref(transfer);
     json_decref(others);

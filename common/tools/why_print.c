@@ -291,6 +291,17 @@ void why_print(const json_t *transfer, const json_t *pairs, double now, FILE *st
         print_end(&of, stream);
 }
 
+int why_exit(const json_t *transfer)
+{
+    const char *state = json_text_or(transfer, "state", "");
+
+    if (json_is_true(json_object_get(transfer, "live")))
+        return WHY_EXIT_LIVE;
+    if (strcmp(state, "done") == 0)
+        return WHY_EXIT_DONE;
+    return state[0] != '\0' ? WHY_EXIT_FAILED : WHY_EXIT_UNKNOWN;
+}
+
 void why_print_others(const json_t *transfers, const char *explained_id, FILE *stream)
 {
     bool first = true;

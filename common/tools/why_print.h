@@ -9,6 +9,12 @@
 /* transfer: what /api/v1/transfers/<id> answers. pairs: the pairs of rails between its agents, as
  * /api/v1/rails/matrix has them at `now`, in seconds since 1970; NULL: unknown. */
 void why_print(const json_t *transfer, const json_t *pairs, double now, FILE *stream);
+/* The exit status that says its outcome. */
+#define WHY_EXIT_DONE    0
+#define WHY_EXIT_FAILED  1
+#define WHY_EXIT_LIVE    3 /* 2 is a bad option */
+#define WHY_EXIT_UNKNOWN 4 /* there is no transfer, or no word about its end */
+int why_exit(const json_t *transfer);
 /* The others that the same question found, one line each. */
 void why_print_others(const json_t *transfers, const char *explained_id, FILE *stream);
 

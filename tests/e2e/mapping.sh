@@ -23,7 +23,8 @@ why() {
 }
 
 why_has() {
-    tool why --scheduler "$scheduler" "$request" >"$work/why" 2>&1 && file_has "$work/why" "$1"
+    tool why --scheduler "$scheduler" "$request" >"$work/why" 2>&1 || [ $? = 1 ] || return 1
+    file_has "$work/why" "$1"
 }
 
 mapping

@@ -72,7 +72,9 @@ done
 replay --requests 1 --deadline $((20 * patience))s && fail "a replay ended well without a rail"
 why_says() {
     id=$(ask_scheduler '/api/v1/transfers?state=failed&limit=1' | sed -n 's/.*"id":"\([0-9a-f]*\)".*/\1/p')
-    [ -n "$id" ] && ask why "$id" >"$work/why" 2>&1 && grep -qF -- "$1" "$work/why"
+    [ -n "$id" ] || return 1
+    ask why "$id" >"$work/why" 2>&1 || [ $? = 1 ] || return 1
+    grep -qF -- "$1" "$work/why"
 }
 wait_for 15 why_says 'At its end: the network between prefill-0 and decode-0 is the cause: 2 of 2 pairs of rails are in trouble' ||
     fail "why does not name the network: $(cat "$work/why")"

@@ -103,7 +103,10 @@ wait_for 30 grep -q '^source_free: ok' "$work/red-source.log" || fail "the sourc
 # ---- an operator sees the tenant, and blue's transfers without red's
 
 # explained TENANT TRANSFER: kvrail why says that it was of this tenant.
-explained() { tool why --scheduler "$scheduler" "$2" >"$work/why" && grep -qx "  of the tenant $1" "$work/why"; }
+explained() {
+    tool why --scheduler "$scheduler" "$2" >"$work/why" || [ $? = 1 ] || return 1
+    grep -qx "  of the tenant $1" "$work/why"
+}
 id_of() { sed -n 's/^{"transfers":\[{"id":"\([0-9a-f]*\)","request":"of-red".*/\1/p' "$work/listed"; }
 listed() { ask_scheduler "/api/v1/transfers?tenant=$1&request=of-red" >"$work/listed" && grep -q '"request":"of-red"' "$work/listed"; }
 wait_for 30 listed blue || fail "blue's fetch is not listed: $(cat "$work/listed")"

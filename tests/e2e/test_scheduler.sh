@@ -311,6 +311,7 @@ check_tokens() {
     expect 200 'kvrail_uptime_seconds' -H "Authorization: Bearer $(cat "$work/read")" "$base/metrics"
     asks 1 'a token is needed' status --scheduler "$address"
     asks 0 'What is odd' status --scheduler "http://$address/" --token-file "$work/read"
+    asks 4 'a token is needed' why --scheduler "$address" x
     asks 1 'may read and not act' abandon --scheduler "$address" --token-file "$work/read" x
     asks 1 'no such request' abandon --scheduler "$address" --token-file "$work/act" x
     asks 2 'holds no token' status --scheduler "$address" --token-file "$work/tokens"

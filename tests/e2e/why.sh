@@ -16,7 +16,8 @@ prefill_rails="--rail 127.0.0.1@red --rail 127.0.0.2@blue"
 decode_rails="--rail 127.0.0.1@red"
 start_all
 
-# why WORD… -- ARGUMENT…: says every word, once the agents have reported it.
+# why WORD… -- ARGUMENT…: says every word, and ends in $outcome, once the agents have reported it.
+outcome=0
 why() {
     words=
     while [ "$1" != -- ]; do
@@ -31,7 +32,9 @@ why() {
 said() {
     printf %s "$1" >"$work/words"
     shift
-    tool why --scheduler "$scheduler" "$@" >"$work/why" 2>&1 || { missing="status 0"; return 1; }
+    status=0
+    tool why --scheduler "$scheduler" "$@" >"$work/why" 2>&1 || status=$?
+    [ $status = "$outcome" ] || { missing="status $outcome, but $status"; return 1; }
     while IFS= read -r missing; do
         grep -qF -- "$missing" "$work/why" || return 1
     done <"$work/words"
@@ -46,9 +49,11 @@ published() {
 # ---- one that waits for a target, and is done later
 start source "$publish" "$work/source.sock" why-done
 published "$work/source.log"
+outcome=3
 why 'It is not done' 'no target has asked for them' 'What to do: ' -- why-done
 "$fetch" "$work/target.sock" why-done "$source_agent" "$generation" >"$work/fetched" 2>&1 ||
     fail "nothing was fetched: $(cat "$work/fetched")"
+outcome=0
 why 'request why-done, attempt 0' 'from prefill-0 to decode-0: 64 tokens' 'first_ready' 'last_ready' 'first_post' 'last_land' \
     'a write has at most 2 pieces at the source, 2 at the target, 65536 bytes: calibrated' \
     'path host: source host, target host' 'Waits (each agent by its own clock)' 'source prefill-0 ended with ok' 'target decode-0 ended with ok' 'It is done' \
@@ -63,6 +68,7 @@ other_pid=$started
 published "$work/other.log"
 "$fetch" "$work/target.sock" why-nobody "$source_agent" "$generation" >"$work/fetched" 2>&1 &&
     fail "a request that no source published was fetched"
+outcome=1
 # The deadline of the fetch or of the WANT at the source, whichever is seen first: expired, no_source.
 why 'target decode-0 ended with ' 'no source has published the request' 'What to do: ' -- why-nobody
 why 'Pairs of rails that do not carry writes as they should, now:' \
@@ -108,14 +114,14 @@ tool topo --peer nobody --scheduler "$scheduler" 2>"$work/topo" || status=$?
 # ---- what cannot be answered
 status=0
 tool why --scheduler "$scheduler" nothing-like-it 2>"$work/why" || status=$?
-[ $status = 1 ] || fail "an unknown request ended in $status"
+[ $status = 4 ] || fail "an unknown request ended in $status"
 grep -q "knows no transfer 'nothing-like-it'" "$work/why" || fail "$(cat "$work/why")"
 status=0
 tool why --scheduler 127.0.0.1:1 x 2>"$work/why" || status=$?
 [ $status = 75 ] || fail "no scheduler ended in $status"
 status=0
 tool why --scheduler "$scheduler" "$(printf '%0200d' 1)" 2>"$work/why" || status=$?
-[ $status = 1 ] || fail "what no request can be called ended in $status: $(cat "$work/why")"
+[ $status = 4 ] || fail "what no request can be called ended in $status: $(cat "$work/why")"
 grep -q 'is not the beginning of a request' "$work/why" || fail "$(cat "$work/why")"
 status=0
 tool why 2>"$work/why" || status=$?

@@ -109,7 +109,8 @@ static const struct kvr_option rows[] = {
      .help = "How long at most."},
 };
 
-static const struct kvr_exit_code exit_codes[] = {{3, "bytes were wrong"}, {0, NULL}};
+static const struct kvr_exit_code exit_codes[] = {
+    {1, "it was seen to fail"}, {3, "bytes were wrong"}, {0, NULL}};
 
 static const struct kvr_command command = {
     .name = "test agent",
@@ -451,7 +452,7 @@ static void options_help_tells_a_stranger(void **state)
         "[default: 127.0.0.1:0]",
         "--[no-]drain",
         "KVRAIL_NAME",
-        "\nExit status:\n  0  ",
+        "\nExit status:\n  0  done, or stopped as asked\n  1  it was seen to fail\n  2  ",
         "  3  bytes were wrong\n",
         "Example: test agent --name a\n"};
 

@@ -148,6 +148,31 @@ static void a_transfer_that_is_done_says_what_held_it_up(void **state)
     expect_no_network(why(TRANSFER("done", "\"retries\":0," FAILED("ok"), LANDED), GOOD));
 }
 
+static void the_exit_status_is_the_outcome(void **state)
+{
+    static const struct {
+        const char *transfer;
+        int status;
+    } outcomes[] = {
+        {"{\"state\":\"done\",\"live\":false}", 0},
+        {"{\"state\":\"failed\",\"live\":false}", 1},
+        {"{\"state\":\"cancelled\",\"live\":false}", 1},
+        {"{\"state\":\"expired\",\"live\":false}", 1},
+        {"{\"state\":\"lost\",\"live\":false}", 1},
+        {"{\"state\":\"opened\",\"live\":true}", 3},
+        {"{\"state\":\"failing\",\"live\":true}", 3},
+        {"{}", 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        json_t *transfer = json_loads(outcomes[i].transfer, 0, NULL);
+
+        assert_int_equal(why_exit(transfer), outcomes[i].status);
+        json_decref(transfer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +184,7 @@ int main(void)
         cmocka_unit_test_teardown(an_expired_transfer_is_not_told_to_wait_longer, forget),
         cmocka_unit_test_teardown(reasons_of_the_network_name_it, forget),
         cmocka_unit_test_teardown(a_transfer_that_is_done_says_what_held_it_up, forget),
+        cmocka_unit_test(the_exit_status_is_the_outcome),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
