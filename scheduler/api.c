@@ -408,7 +408,9 @@ static json_t *make_summary(struct api *api, struct metrics_summary *summary, in
 {
     struct reason_list reasons = {api->store, json_array(), now_ns};
     json_t *rates = json_array();
+    struct health_view view;
 
+    health_look(api->health, &view);
     metrics_summarise(api->metrics, now_ns, summary);
     if (!store_group_reasons(api->store, now_ns - REASONS_BACK, add_reason, &reasons)) {
         json_decref(reasons.array);
@@ -417,11 +419,12 @@ static json_t *make_summary(struct api *api, struct metrics_summary *summary, in
     }
     for (int i = 0; i < METRICS_SECONDS; i++)
         json_array_append_new(rates, json_real(summary->bytes_per_second[i]));
-    return json_pack("{s:o, s:s, s:b, s:o, s:I, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "now",
+    return json_pack("{s:o, s:s, s:b, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "now",
                      json_time(now_ns), "version", KVRAIL_VERSION, "insecure", summary->insecure,
-                     "uptime_seconds", json_seconds((int64_t)(kvr_clock_now() - api->started)),
-                     "events", (json_int_t)summary->events, "last_event",
-                     json_time(summary->newest_event_ns), "last_event_seconds",
+                     "troubles", json_troubles(summary, &view, now_ns), "uptime_seconds",
+                     json_seconds((int64_t)(kvr_clock_now() - api->started)), "events",
+                     (json_int_t)summary->events, "last_event", json_time(summary->newest_event_ns),
+                     "last_event_seconds",
                      summary->newest_event_ns > 0 ? json_seconds(now_ns - summary->newest_event_ns)
                                                   : json_null(),
                      "states", states_json(summary), "bytes_per_second", rates, "latency", "total",

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "scheduler/fleet.h"
+#include "scheduler/metrics.h"
 #include "scheduler/store.h"
 
 json_t *json_time(int64_t wall_ns);  /* null for 0 */
@@ -17,6 +18,9 @@ json_t *json_event(const struct stored_event *event, const char *tenant, int64_t
 /* {"audit": [...], "next": ...}; NULL: the database failed. */
 json_t *json_audit(struct store *store, int64_t before, uint32_t limit);
 json_t *json_health(const struct health_view *view);
+/* What is wrong with the scheduler itself: a list of sentences without a full stop. */
+json_t *json_troubles(const struct metrics_summary *summary, const struct health_view *health,
+                      int64_t now_ns);
 json_t *json_agent(const struct agent_view *agent, int64_t now_ns);
 /* api_traits.c */
 json_t *json_host_traits(const struct kvr_host_traits *traits);

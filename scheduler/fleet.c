@@ -23,6 +23,8 @@ struct member {
     } earlier[FLEET_BOOTS_MAX]; /* their transfers are not settled yet */
     int earlier_count;
     bool twins_told;
+    kvr_ns twin_at; /* when it was last seen that another has its name; 0: never */
+    char twin_host[KVR_NAME_BYTES];
     struct kvr_pair_table
         *pairs; /* of its rails with those of its peers; NULL: none were reported */
     struct kvr_agent_facts facts;
@@ -354,22 +356,25 @@ void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now
     pthread_mutex_unlock(&fleet->lock);
 }
 
-bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report,
+bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
                      char ret_host[KVR_NAME_BYTES])
 {
     struct member *member;
-    bool twins;
+    bool twins, first;
 
     pthread_mutex_lock(&fleet->lock);
     member = member_of(fleet, report->agent);
-    twins = member != NULL && report->facts != NULL && !member->twins_told &&
-            member->row.boot != report->boot && member->boot_before == report->boot;
+    twins = member != NULL && report->facts != NULL && member->row.boot != report->boot &&
+            member->boot_before == report->boot;
+    first = twins && !member->twins_told;
     if (twins) {
         member->twins_told = true;
+        member->twin_at = now;
+        memcpy(member->twin_host, member->facts.host, KVR_NAME_BYTES);
         memcpy(ret_host, member->facts.host, KVR_NAME_BYTES);
     }
     pthread_mutex_unlock(&fleet->lock);
-    return twins;
+    return first;
 }
 
 bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report)
@@ -482,6 +487,8 @@ void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
                                   .clock_heard = member->heard,
                                   .clock_ahead_ns = member->clock_ahead_ns};
 
+        if (member->twin_at != 0 && now < member->twin_at + FLEET_TWIN_NS)
+            view.twin_host = member->twin_host;
         view.state = state_of(member, now);
         visit(self, &view);
     }

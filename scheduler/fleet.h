@@ -13,6 +13,7 @@
 
 #define FLEET_AGENTS_MAX 1024
 #define FLEET_SILENT_NS  (6 * KVR_S)
+#define FLEET_TWIN_NS    (60 * KVR_S)
 
 typedef enum agent_state {
     AGENT_UP,
@@ -29,6 +30,7 @@ struct agent_view {
     const struct kvr_agent_facts *facts;
     bool clock_heard;       /* it has reported since the scheduler started */
     int64_t clock_ahead_ns; /* of the scheduler's; less the way of its last report */
+    const char *twin_host;  /* another agent reports by this name, on that host; NULL: none does */
 };
 
 /* Starts of one agent that may still live: the one that reported last, and earlier ones that were
@@ -61,8 +63,9 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
 void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now);
 
 /* Before fleet_update: true when an earlier start of the agent reports again after a later one, so
- * two agents have one name. Once for each name; ret_host: the other one's host. */
-bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report,
+ * two agents have one name. Once for each name; ret_host: the other one's host. Views show it for
+ * FLEET_TWIN_NS after each such report. */
+bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
                      char ret_host[KVR_NAME_BYTES]);
 
 /* What is stored of the agent differs from this report, or is old: worth a write. */

@@ -226,7 +226,7 @@ static void tell_fleet_one(struct ingest *ingest, const struct kvr_report *repor
 {
     char host[KVR_NAME_BYTES];
 
-    if (fleet_find_twin(ingest->options.fleet, report, host))
+    if (fleet_find_twin(ingest->options.fleet, report, kvr_clock_now(), host))
         kvr_log_warning(
             "two agents call themselves %s, on %s and on %s: they are shown as one, and "
             "each one's transfers as lost when the other reports; give each a --name of "

@@ -299,6 +299,7 @@ void metrics_summarise(struct metrics *metrics, int64_t wall_ns,
     pthread_mutex_lock(&metrics->lock);
     memcpy(ret_summary->states, metrics->states, sizeof(ret_summary->states));
     ret_summary->insecure = metrics->insecure;
+    ret_summary->certificate_expiry = metrics->certificate_expiry;
     ret_summary->events = metrics->events;
     ret_summary->newest_event_ns = metrics->newest_event_ns;
     for (int i = 0; i < METRICS_SECONDS; i++) {

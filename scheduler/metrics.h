@@ -59,6 +59,7 @@ struct metrics_latency {
 struct metrics_summary {
     uint64_t states[STATE_END];
     bool insecure;
+    int64_t certificate_expiry; /* seconds of 1970; 0: there is none */
     uint64_t events;
     int64_t newest_event_ns;                  /* wall, of arrival; 0: none yet */
     double bytes_per_second[METRICS_SECONDS]; /* oldest first; the last is the last whole second */

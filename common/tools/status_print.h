@@ -3,16 +3,15 @@
 #ifndef KVR_TOOLS_STATUS_PRINT_H
 #define KVR_TOOLS_STATUS_PRINT_H
 
-#include <jansson.h>
 #include <stdio.h>
 
-/* The answers of /api/v1. What is missing or of another type in them is printed as "-". */
-struct status_answers {
-    json_t *summary, *agents, *transfers;
-    json_t *opened;   /* transfers of that state */
-    json_t *troubles; /* pairs of rails in trouble; NULL: the scheduler does not know */
-};
+#include "tools/status_answers.h"
 
-void status_print(const struct status_answers *answers, FILE *stream);
+/* As much as fits on a screen (status_screen.h), worst first; all: everything. What is missing or
+ * of another type in the answers is printed as "-". */
+void status_print(const struct status_answers *answers, const json_t *findings, bool all,
+                  FILE *stream);
+/* What --check says: a sentence for each finding, or that all is well. */
+void status_print_check(const json_t *findings, FILE *stream);
 
 #endif

@@ -32,7 +32,7 @@ rail_gets() {
         tc -n "$space" qdisc change dev rail2 root tbf rate "$1" burst "$2" latency 20ms || exit 77
     done
 }
-status_says() { ask status >"$work/status" 2>&1 && grep -qE -- "$1" "$work/status"; }
+status_says() { ask status --all >"$work/status" 2>&1 && grep -qE -- "$1" "$work/status"; }
 metrics_say() { metrics >"$work/metrics" && grep -qE -- "$1" "$work/metrics"; }
 logged() { grep -qE -- "$1" "$work/prefill.log"; }
 lines() { grep -cE -- "$1" "$work/prefill.log" || true; }

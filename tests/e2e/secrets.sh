@@ -87,7 +87,7 @@ for id in $(grep -ho '"id": *"[0-9a-f]\{16\}"' "$work/answers"/api_v1_transfers_
 done
 [ "$(wc -c <"$work/answers/each")" -gt 10000 ] || fail "the transfers have too few details to be searched"
 tool why --scheduler "$scheduler" owned >"$work/answers/why" || [ $? = 1 ] || fail "kvrail why ended in $?"
-tool status --scheduler "$scheduler" >"$work/answers/status"
+tool status --scheduler "$scheduler" --all >"$work/answers/status"
 owner=$REQUEST_SECRET
 raw=$(printf %s "$owner" | sed 's/../\\x&/g')
 looked=0

@@ -144,7 +144,7 @@ soon 3 tenant_weight prefill-0 red
 finish_replays_beside
 [ "$(of tenant_posted_bytes_total prefill-0 red)" -gt 0 ] || fail "nothing is counted as posted for red"
 is 0 tenant_posted_bytes_total prefill-0 blue || fail "blue has sent something"
-tool status --scheduler "$scheduler" >"$work/status" || fail "status ended in $?"
+tool status --scheduler "$scheduler" --all >"$work/status" || fail "status ended in $?"
 grep -qE '^prefill-0 +blue +0 +1 ' "$work/status" || fail "status does not show blue: $(cat "$work/status")"
 is 1 wants_of_other_tenants_total prefill-0 || fail "$(of wants_of_other_tenants_total prefill-0) were counted"
 echo "tenants: blue got nothing of red"

@@ -70,6 +70,15 @@ wait_for 30 pairs_are_known || fail "no pair of rails is warm: $(cat "$work/matr
 ask_scheduler '/api/v1/rails/matrix?source=decode-0' >"$work/matrix.json"
 says "$work/matrix.json" '{"pairs":\[\],"left_out":0}'
 
+[ "$(wc -l <"$work/status")" -le 23 ] || fail "status does not fit on a screen: $(cat "$work/status")"
+tool status --scheduler "$scheduler" --all >"$work/all"
+says "$work/all" "^prefill-0  *1  *0 "
+tool status --scheduler "$scheduler" --check >"$work/check" || fail "--check ended in $?: $(cat "$work/check")"
+says "$work/check" '^all is well$'
+tool status --scheduler "$scheduler" --check --json >"$work/check.json" || fail "--check --json ended in $?"
+says "$work/check.json" '"well": true'
+says "$work/check.json" '"findings": \['
+
 status=0
 tool status --scheduler 127.0.0.1:1 2>"$work/unreachable" || status=$?
 [ $status = 75 ] || fail "status of nothing ended in $status"
@@ -113,3 +122,19 @@ for counter in batches refusals in_flight_writes window_writes post_seconds comp
     thread_sleep_seconds thread_cpu_seconds; do
     says "$work/agents.json" "\"$counter\": *[0-9]"
 done
+
+# An agent that is lost.
+kill -9 "$decode_pid"
+is_lost() {
+    status=0
+    tool status --scheduler "$scheduler" --check >"$work/check" || status=$?
+    [ $status = 1 ] && grep -q '^decode-0 is lost; it was heard [0-9]* s ago$' "$work/check"
+}
+wait_for 30 is_lost || fail "--check ended in $status without decode-0: $(cat "$work/check")"
+tool status --scheduler "$scheduler" >"$work/status"
+[ "$(sed -n 3p "$work/status" | cut -d' ' -f1)" = decode-0 ] || fail "decode-0 does not come first: $(cat "$work/status")"
+status=0
+tool status --scheduler "$scheduler" --check --json >"$work/check.json" || status=$?
+[ $status = 1 ] || fail "--check --json ended in $status"
+says "$work/check.json" '"kind": "agent_lost"'
+says "$work/check.json" '"well": false'

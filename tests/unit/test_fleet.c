@@ -52,9 +52,26 @@ static bool twins(struct fixture *fixture, uint64_t boot, struct kvr_agent_facts
     report.boot = boot;
     report.facts = facts;
     snprintf(facts->host, sizeof(facts->host), "host-%u", (unsigned)boot);
-    found = fleet_find_twin(fixture->fleet, &report, host);
+    found = fleet_find_twin(fixture->fleet, &report, kvr_clock_now(), host);
     assert_true(fleet_update(fixture->fleet, &report, kvr_clock_now(), WALL));
     return found;
+}
+
+static void take_twin(void *self, const struct agent_view *view)
+{
+    static char host[KVR_NAME_BYTES];
+
+    if (view->twin_host != NULL)
+        *(const char **)self = strcpy(host, view->twin_host);
+}
+
+/* Of the only agent; NULL: it is the only one of its name. */
+static const char *twin_of(struct fixture *fixture, kvr_ns now)
+{
+    const char *host = NULL;
+
+    fleet_each(fixture->fleet, now, take_twin, &host);
+    return host;
 }
 
 static void fleet_tells_two_agents_of_one_name_from_a_restart(void **state)
@@ -67,7 +84,10 @@ static void fleet_tells_two_agents_of_one_name_from_a_restart(void **state)
     assert_false(twins(*state, 8, &facts, host));
     assert_true(twins(*state, 7, &facts, host));
     assert_string_equal(host, "host-8");
+    assert_null(twin_of(*state, kvr_clock_now() + FLEET_TWIN_NS));
+    assert_string_equal(twin_of(*state, kvr_clock_now()), "host-8");
     assert_false(twins(*state, 8, &facts, host)); /* already reported */
+    assert_string_equal(twin_of(*state, kvr_clock_now()), "host-7");
 }
 
 static void count_up(void *self, const struct agent_view *view)

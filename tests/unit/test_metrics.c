@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "scheduler/api_json.h"
 #include "scheduler/fleet.h"
 #include "scheduler/metrics.h"
 
@@ -197,6 +198,43 @@ static void insecurity_shows(void **state)
     }
 }
 
+static struct health *health;
+
+static json_t *troubles(int64_t wall_ns)
+{
+    struct metrics_summary summary;
+    struct health_view view;
+
+    metrics_summarise(metrics, wall_ns, &summary);
+    health_look(health, &view);
+    return json_troubles(&summary, &view, wall_ns);
+}
+
+static void expect_trouble(int64_t wall_ns, const char *sentence)
+{
+    json_t *list = troubles(wall_ns);
+
+    assert_int_equal(json_array_size(list), sentence != NULL);
+    if (sentence != NULL)
+        assert_string_equal(json_string_value(json_array_get(list, 0)), sentence);
+    json_decref(list);
+}
+
+static void the_scheduler_says_its_own_troubles(void **state)
+{
+    (void)state;
+    health = health_open("kvrail.db");
+    expect_trouble(WALL, NULL);
+    health_failed(health, HEALTH_DISK_FULL, "disk full");
+    expect_trouble(WALL, "no report can be stored: the disk is full: free space on the disk of "
+                         "kvrail.db; agents keep their events until then");
+    health_stored(health);
+    metrics_set_expiry(metrics, WALL / (int64_t)KVR_S);
+    expect_trouble(WALL, NULL);
+    expect_trouble(WALL + (int64_t)KVR_S, "its certificate has ended: renew it");
+    health_close(health);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +247,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(percentiles_are_by_nearest_rank, begin, end),
         cmocka_unit_test_setup_teardown(bytes_are_spread_over_the_time_in_which_they_landed, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(the_scheduler_says_its_own_troubles, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

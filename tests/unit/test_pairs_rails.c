@@ -3,6 +3,7 @@
 #include "tests/support/check.h"
 
 #include "tools/pairs_print.h"
+#include "tools/status_findings.h"
 #include "tools/status_print.h"
 
 #define PAIR(source, target, rail, name, state, more)                                              \
@@ -81,12 +82,14 @@ static const char *status_of(const char *troubles_text)
                              0, NULL),
         .troubles = json_loads(troubles_text, 0, NULL),
     };
+    json_t *findings = status_findings(&answers);
     FILE *out;
 
     forget(NULL);
     out = open_memstream(&printed, &printed_bytes);
-    status_print(&answers, out);
+    status_print(&answers, findings, false, out);
     fclose(out);
+    json_decref(findings);
     json_decref(answers.agents);
     json_decref(answers.troubles);
     return strstr(printed, "What is odd:\n");

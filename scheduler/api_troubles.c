@@ -1,0 +1,15 @@
+#include "scheduler/api_json.h"
+
+json_t *json_troubles(const struct metrics_summary *summary, const struct health_view *health,
+                      int64_t now_ns)
+{
+    json_t *troubles = json_array();
+
+    for (int i = 0; i < health->count; i++)
+        json_array_append_new(troubles,
+                              json_sprintf("%s: %s", health_facts(health->entries[i].problem)->text,
+                                           health->entries[i].next));
+    if (summary->certificate_expiry != 0 && summary->certificate_expiry < now_ns / (int64_t)KVR_S)
+        json_array_append_new(troubles, json_string("its certificate has ended: renew it"));
+    return troubles;
+}
