@@ -1,6 +1,7 @@
 #include "scheduler/http_request.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,10 @@
 #include "base/log.h"
 #include "scheduler/api_fleet.h"
 
-#define INGEST_PATH  "/ingest/v1/events"
-#define SESSION_PATH "/api/v1/session"
+#define INGEST_PATH       "/ingest/v1/events"
+#define SESSION_PATH      "/api/v1/session"
+/* At its own limit libmicrohttpd does not take connections, and so cannot refuse them. */
+#define SPARE_CONNECTIONS 16
 
 /* ---- GET ---- */
 
@@ -86,6 +89,37 @@ static enum MHD_Result get(struct request *request, const char *path)
 
 /* ---- the daemon's callbacks ---- */
 
+static void say_refused(struct http *http, uint64_t count, const struct sockaddr *from,
+                        http_limit limit)
+{
+    char text[KVR_ADDRESS_TEXT_BYTES] = "";
+    struct kvr_address address;
+
+    if (kvr_address_from_socket(from, &address) == KVR_OK)
+        kvr_address_print(&address, text);
+    kvr_log_warning("refused %" PRIu64 " connection%s, the last from %s: %s is %" PRIu64
+                    ", and so many are there",
+                    count, count > 1 ? "s" : "", text, http_limit_option(limit),
+                    http->clients.limits.most[limit]);
+}
+
+/* libmicrohttpd's own limits refuse without a word. */
+static enum MHD_Result admit(void *self, const struct sockaddr *from, socklen_t bytes)
+{
+    struct http *http = self;
+    http_limit limit = http_clients_admit(&http->clients, http_limits_host(from));
+    uint64_t unsaid;
+
+    (void)bytes;
+    if (limit == HTTP_LIMIT_END)
+        return MHD_YES;
+    metrics_connection_refused(http->options.metrics, limit, (int64_t)kvr_clock_wall());
+    unsaid = http_clients_say(&http->clients, true, kvr_clock_now());
+    if (unsaid > 0)
+        say_refused(http, unsaid, from, limit);
+    return MHD_NO;
+}
+
 static void connection_changed(void *self, struct MHD_Connection *connection, void **context,
                                enum MHD_ConnectionNotificationCode code)
 {
@@ -94,7 +128,9 @@ static void connection_changed(void *self, struct MHD_Connection *connection, vo
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         *context = http_client_joined(
             &http->clients, kvr_clock_now(),
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+            http_limits_host(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
+                                 ->client_addr));
     else if (!http_client_left(&http->clients, *context))
         metrics_silent(http->options.metrics);
 }
@@ -288,7 +324,14 @@ kvr_status http_start(const struct http_options *options, struct http **ret_http
         free(http);
         return status;
     }
-    http_clients_init(&http->clients);
+    status =
+        http_clients_init(&http->clients, options->connections_max, options->connections_per_host);
+    if (status != KVR_OK) {
+        close(fd);
+        free(http);
+        return kvr_error_set(error, status, "http", "no memory for %" PRIu64 " connections",
+                             options->connections_max);
+    }
     snprintf(http->cookie_name, sizeof(http->cookie_name), "%skvrail_%u",
              options->tls != NULL ? "__Host-" : "", port);
     struct MHD_OptionItem encryption[] = {
@@ -302,11 +345,10 @@ kvr_status http_start(const struct http_options *options, struct http **ret_http
     http->daemon = MHD_start_daemon(
         (options->tls != NULL ? MHD_USE_TLS : 0) | MHD_USE_POLL_INTERNAL_THREAD |
             MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-        0, NULL, NULL, serve, http, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL,
+        0, admit, http, serve, http, MHD_OPTION_EXTERNAL_LOGGER, daemon_log, NULL,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, http,
         MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)HTTP_CONNECTIONS_PER_HOST, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)options->connections_max + SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768,
         MHD_OPTION_ARRAY, options->tls != NULL ? encryption : &encryption[3], MHD_OPTION_END);
     if (http->daemon == NULL) {
@@ -328,7 +370,11 @@ void http_drain(struct http *http)
 
 void http_tick(struct http *http, kvr_ns now)
 {
-    http_clients_sweep(&http->clients, now);
+    uint64_t unsaid = http_clients_say(&http->clients, false, now);
+
+    if (unsaid > 0)
+        kvr_log_warning("refused %" PRIu64 " more connection%s", unsaid, unsaid > 1 ? "s" : "");
+    metrics_set_connections(http->options.metrics, http_clients_sweep(&http->clients, now));
     access_reread(http->options.access, false);
     if (http->options.tls == NULL)
         return;

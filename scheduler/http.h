@@ -9,7 +9,7 @@
  *
  * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX; connections
  * that are idle, or slow over a request (http_clients.h), are closed, and their number is bounded,
- * also of one host, so garbage costs nothing. */
+ * also of one host (http_limits.h), so garbage costs nothing. */
 #ifndef KVR_SCHEDULER_HTTP_H
 #define KVR_SCHEDULER_HTTP_H
 
@@ -21,14 +21,13 @@
 #include "scheduler/ingest.h"
 #include "scheduler/queries.h"
 
-#define HTTP_CONNECTIONS_MAX      (FLEET_AGENTS_MAX + 512) /* each agent keeps one */
-#define HTTP_CONNECTIONS_PER_HOST 128
-#define HTTP_IDLE_SECONDS         15
-#define HTTP_BODIES_BYTES_MAX     ((size_t)64 << 20)
+#define HTTP_IDLE_SECONDS     15
+#define HTTP_BODIES_BYTES_MAX ((size_t)64 << 20)
 
 struct http_options {
-    struct kvr_address listen; /* a literal, or localhost */
-    const char *web_root;      /* NULL: the page that is compiled in */
+    struct kvr_address listen;                      /* a literal, or localhost */
+    uint64_t connections_max, connections_per_host; /* 0 per host: any number */
+    const char *web_root;                           /* NULL: the page that is compiled in */
     struct ingest *ingest;
     struct fleet *fleet;
     struct metrics *metrics;

@@ -17,7 +17,7 @@
 #include "scheduler/scheduler.h"
 #include "tls/tls_options.h"
 
-#define FILES_NEEDED (HTTP_CONNECTIONS_MAX + 64)
+#define FILES_BESIDE 64 /* beside connections */
 #define STATE_NEEDED (64ull << 20)
 
 struct config {
@@ -30,6 +30,7 @@ struct config {
     char token_file[PATH_MAX];
     struct kvr_option_list hosts, open;
     kvr_ns session_life;
+    uint64_t connections_max, connections_per_host;
 };
 
 static const struct kvr_option options[] = {
@@ -45,6 +46,20 @@ static const struct kvr_option options[] = {
      .value = "FILE",
      KVR_OPTION_STRING(struct config, port_file),
      .help = "Write the listening port here once it is open (for --listen HOST:0)."},
+    {.name = "connections-max",
+     .section = "network",
+     .fallback = "1536",
+     .min = 16,
+     .max = 1000000,
+     KVR_OPTION_COUNT(struct config, connections_max),
+     .help = "How many connections may be open; each agent keeps one. Further ones are closed at "
+             "once, counted and logged. Each takes a file descriptor."},
+    {.name = "connections-per-host",
+     .section = "network",
+     .fallback = "128",
+     KVR_OPTION_COUNT(struct config, connections_per_host),
+     .help = "How many of them may come from one address, of IPv6 from one /64. Raise it where a "
+             "proxy or a gateway stands for many agents; 0: any number."},
     {.name = "host",
      .section = "access",
      .value = "NAME",
@@ -183,13 +198,15 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
         .state_dir = config->state_dir,
         .retention = config->retention,
         .listen = *listen_at,
+        .connections_max = config->connections_max,
+        .connections_per_host = config->connections_per_host,
         .web_root = config->web_root[0] != '\0' ? config->web_root : NULL,
         .access = access_options(config),
         .tls = kvr_tls_given(&config->tls) ? &config->tls : NULL,
     };
     struct kvr_address listening = *listen_at;
     char printed[KVR_ADDRESS_TEXT_BYTES];
-    kvr_status status = kvr_need_files(FILES_NEEDED, error);
+    kvr_status status = kvr_need_files(config->connections_max + FILES_BESIDE, error);
 
     if (status == KVR_OK)
         status = check_open(config, error);

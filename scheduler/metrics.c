@@ -151,6 +151,21 @@ void metrics_refuse(struct metrics *metrics, refusal why)
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_connection_refused(struct metrics *metrics, http_limit limit, int64_t wall_ns)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->connections_refused[limit]++;
+    metrics->connection_refused_ns = wall_ns;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void metrics_set_connections(struct metrics *metrics, uint64_t count)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->connections = count;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 void metrics_silent(struct metrics *metrics)
 {
     pthread_mutex_lock(&metrics->lock);
@@ -300,6 +315,9 @@ void metrics_summarise(struct metrics *metrics, int64_t wall_ns,
     memcpy(ret_summary->states, metrics->states, sizeof(ret_summary->states));
     ret_summary->insecure = metrics->insecure;
     ret_summary->certificate_expiry = metrics->certificate_expiry;
+    for (int limit = 0; limit < HTTP_LIMIT_END; limit++)
+        ret_summary->connections_refused += metrics->connections_refused[limit];
+    ret_summary->connection_refused_ns = metrics->connection_refused_ns;
     ret_summary->events = metrics->events;
     ret_summary->newest_event_ns = metrics->newest_event_ns;
     for (int i = 0; i < METRICS_SECONDS; i++) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "scheduler/exposition.h"
 #include "scheduler/fleet.h"
+#include "scheduler/http_limits.h"
 #include "scheduler/refusal.h"
 #include "scheduler/transfer.h"
 
@@ -28,6 +29,9 @@ void metrics_refused(struct metrics *metrics); /* a report that was refused */
 void metrics_contradicted(struct metrics *metrics, uint64_t count);
 /* A request over HTTP that was refused before it was looked at; a browser that signed in. */
 void metrics_refuse(struct metrics *metrics, refusal why);
+/* A connection was refused. wall_ns: now. */
+void metrics_connection_refused(struct metrics *metrics, http_limit limit, int64_t wall_ns);
+void metrics_set_connections(struct metrics *metrics, uint64_t count);
 /* A connection ended without a request. */
 void metrics_silent(struct metrics *metrics);
 /* The scheduler itself did not run for a while. */
@@ -60,6 +64,8 @@ struct metrics_summary {
     uint64_t states[STATE_END];
     bool insecure;
     int64_t certificate_expiry; /* seconds of 1970; 0: there is none */
+    uint64_t connections_refused;
+    int64_t connection_refused_ns; /* wall, of the last one; 0: none yet */
     uint64_t events;
     int64_t newest_event_ns;                  /* wall, of arrival; 0: none yet */
     double bytes_per_second[METRICS_SECONDS]; /* oldest first; the last is the last whole second */

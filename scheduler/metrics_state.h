@@ -65,6 +65,8 @@ struct metrics {
     uint64_t bytes, retries, events, reports_refused, reports_contradicted, signed_in, silent;
     uint64_t absences;
     uint64_t refusals[REFUSAL_END];
+    uint64_t connections, connections_refused[HTTP_LIMIT_END];
+    int64_t connection_refused_ns;
     int64_t certificate_expiry;
     bool insecure;
     uint64_t states[STATE_END], held;

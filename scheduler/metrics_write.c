@@ -117,6 +117,17 @@ static void write_access(const struct metrics *metrics, struct exposition *out)
 
         exposition_count(out, labels, metrics->refusals[why]);
     }
+    exposition_counter(out, "kvrail_http_connections_refused_total",
+                       "Connections to the scheduler beyond its limit in all, or of one host.");
+    for (int limit = 0; limit < HTTP_LIMIT_END; limit++) {
+        const struct exposition_label labels[] = {{"limit", http_limit_label((http_limit)limit)},
+                                                  {NULL, NULL}};
+
+        exposition_count(out, labels, metrics->connections_refused[limit]);
+    }
+    exposition_one(out, false, "kvrail_http_connections",
+                   "Connections to the scheduler, within the last second.",
+                   (double)metrics->connections);
     exposition_one(out, true, "kvrail_scheduler_absences_total",
                    "Times that the scheduler did not run for a second or more.",
                    (double)metrics->absences);

@@ -70,6 +70,8 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
                                     .health = scheduler->health,
                                     .retention = options->retention};
     struct http_options http = {.listen = options->listen,
+                                .connections_max = options->connections_max,
+                                .connections_per_host = options->connections_per_host,
                                 .web_root = options->web_root,
                                 .fleet = scheduler->fleet,
                                 .metrics = scheduler->metrics,

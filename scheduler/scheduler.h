@@ -8,7 +8,8 @@ struct scheduler_options {
     const char *state_dir;     /* made before */
     kvr_ns retention;          /* how long ended transfers are kept; KVR_NEVER: for ever */
     struct kvr_address listen; /* a literal, or localhost */
-    const char *web_root;      /* NULL: the page that is compiled in */
+    uint64_t connections_max, connections_per_host;
+    const char *web_root; /* NULL: the page that is compiled in */
     struct access_options access;
     const struct kvr_tls_config *tls; /* NULL: plain HTTP */
 };

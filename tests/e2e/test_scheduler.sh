@@ -341,6 +341,48 @@ check_tokens() {
     start
 }
 
+# Connections beyond a limit are refused, counted and logged, and the others are served.
+check_connections() {
+    stop
+    start --connections-per-host 2
+    mkfifo "$work/slow"
+    # Two uploads that do not end hold a connection each.
+    for i in 1 2; do
+        curl -s -m 20 -X POST -T - "$base/api/v1/session" <"$work/slow" >/dev/null 2>&1 &
+        eval "slow_$i=$!"
+    done
+    exec 3>"$work/slow"
+    tries=0
+    while curl -s -m 20 -o /dev/null "$base/healthz"; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || { fail "a third connection of one host is taken"; break; }
+        sleep 0.05
+    done
+    kill "$slow_1"
+    exec 3>&-
+    wait "$slow_1" "$slow_2" 2>/dev/null
+    tries=0
+    until curl -s -m 20 "$base/metrics" >"$work/metrics"; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || { fail "no connection is taken after the others have gone"; break; }
+        sleep 0.05
+    done
+    if grep -q '^kvrail_http_connections_refused_total{limit="host"} [1-9]' "$work/metrics"; then
+        pass
+    else
+        fail "no connection was counted: $(grep connections "$work/metrics")"
+    fi
+    if grep -q 'refused [0-9]* connections*, the last from 127.0.0.1:[0-9]*: --connections-per-host is 2' "$work/log"; then
+        pass
+    else
+        fail "the log does not say that connections were refused"
+    fi
+    asks 1 'it refused connections within the last minute' status --scheduler "$address" --check
+    ends 2 '--connections-max is' --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --connections-max 0
+    stop
+    start
+}
+
 # Idle, without a client: next to no processor time, once all work is done.
 check_idle() {
     ticks=4 times=0
@@ -364,6 +406,7 @@ check_fleet
 check_metrics
 check_restart
 check_tokens
+check_connections
 check_idle
 stop
 [ "$failed" -eq 0 ] || tail -5 "$work/log"

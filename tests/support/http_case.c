@@ -39,6 +39,8 @@ static int open_case(void **state, bool tokens)
     c->options = (struct scheduler_options){.state_dir = c->folder,
                                             .retention = KVR_NEVER,
                                             .listen = {.host = "127.0.0.1"},
+                                            .connections_max = 1536,
+                                            .connections_per_host = 128,
                                             .access = {.session_life = 3600 * KVR_S}};
     if (tokens) {
         http_case_write_tokens(c, true, true);

@@ -13,7 +13,9 @@
 #include "scheduler/scheduler.h"
 #include "tests/support/store_case.h"
 
-#define PATIENCE_MS (HTTP_IDLE_SECONDS * 1000 / 2) /* long, but below the idle limit */
+#define CONNECTIONS_MAX      40
+#define CONNECTIONS_PER_HOST 24
+#define PATIENCE_MS          (HTTP_IDLE_SECONDS * 1000 / 2) /* long, but below the idle limit */
 
 struct port {
     struct http *http;
@@ -24,10 +26,12 @@ struct port {
     uint16_t port;
 };
 
-static int setup(void **state)
+static int setup_with(void **state, uint64_t connections_max, uint64_t connections_per_host)
 {
     struct port *fixture = calloc(1, sizeof(*fixture));
-    struct http_options options = {.listen = {.host = "127.0.0.1"}};
+    struct http_options options = {.listen = {.host = "127.0.0.1"},
+                                   .connections_max = connections_max,
+                                   .connections_per_host = connections_per_host};
 
     options.fleet = fixture->fleet = fleet_open();
     options.metrics = fixture->metrics = metrics_open();
@@ -37,6 +41,17 @@ static int setup(void **state)
     assert_int_equal(http_start(&options, &fixture->http, &fixture->port, NULL), KVR_OK);
     *state = fixture;
     return 0;
+}
+
+/* As the options are without a value. */
+static int setup(void **state)
+{
+    return setup_with(state, FLEET_AGENTS_MAX + 512, 128);
+}
+
+static int setup_for_few(void **state)
+{
+    return setup_with(state, CONNECTIONS_MAX, CONNECTIONS_PER_HOST);
 }
 
 static int teardown(void **state)
@@ -154,26 +169,78 @@ static void http_ends_the_slow(void **state)
     close(quick);
 }
 
+/* A number of /metrics. */
+static uint64_t metric(struct port *fixture, const char *name)
+{
+    size_t bytes, length = strlen(name);
+    const char *line;
+    uint64_t value;
+    char *text;
+    FILE *out = open_memstream(&text, &bytes);
+
+    metrics_write(fixture->metrics, kvr_clock_now(), (int64_t)kvr_clock_wall(),
+                  &(struct exposition){.out = out});
+    fclose(out);
+    line = strstr(text, name);
+    while (line != NULL && (line[-1] != '\n' || line[length] != ' '))
+        line = strstr(line + 1, name);
+    assert_non_null(line);
+    value = strtoull(line + length, NULL, 10);
+    free(text);
+    return value;
+}
+
+static void expect_refused(int client)
+{
+    size_t bytes;
+
+    assert_false(listen_to(client, PATIENCE_MS, &bytes));
+    close(client);
+}
+
 /* One host leaves room for the others, and regains room when its connections close. */
 static void http_bounds_a_host(void **state)
 {
     struct port *fixture = *state;
-    int clients[HTTP_CONNECTIONS_PER_HOST];
+    int clients[CONNECTIONS_PER_HOST];
     size_t bytes;
     int another;
 
-    for (unsigned i = 0; i < HTTP_CONNECTIONS_PER_HOST; i++)
+    for (unsigned i = 0; i < CONNECTIONS_PER_HOST; i++)
         clients[i] = connect_to(fixture->port);
-    ask(clients[HTTP_CONNECTIONS_PER_HOST - 1]);
-    another = connect_to(fixture->port);
-    assert_false(listen_to(another, PATIENCE_MS, &bytes));
+    ask(clients[CONNECTIONS_PER_HOST - 1]);
+    for (unsigned i = 0; i < 5; i++)
+        expect_refused(connect_to(fixture->port));
+    assert_int_equal(metric(fixture, "kvrail_http_connections_refused_total{limit=\"host\"}"), 5);
+    assert_int_equal(metric(fixture, "kvrail_http_connections_refused_total{limit=\"all\"}"), 0);
+    http_tick(fixture->http, kvr_clock_now());
+    assert_int_equal(metric(fixture, "kvrail_http_connections"), CONNECTIONS_PER_HOST);
+    another = connect_from(fixture->port, 1);
+    ask(another);
     close(another);
     shutdown(clients[0], SHUT_WR);
     assert_false(listen_to(clients[0], PATIENCE_MS, &bytes));
     another = connect_to(fixture->port);
     ask(another);
     close(another);
-    for (unsigned i = 0; i < HTTP_CONNECTIONS_PER_HOST; i++)
+    for (unsigned i = 0; i < CONNECTIONS_PER_HOST; i++)
+        close(clients[i]);
+}
+
+/* All hosts together: beyond the limit each is refused at once, and does not wait. */
+static void http_bounds_all_hosts(void **state)
+{
+    struct port *fixture = *state;
+    int clients[CONNECTIONS_MAX];
+
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++)
+        clients[i] = connect_from(fixture->port, i % 4);
+    ask(clients[CONNECTIONS_MAX - 1]);
+    for (unsigned i = 0; i < 30; i++)
+        expect_refused(connect_from(fixture->port, 9));
+    assert_int_equal(metric(fixture, "kvrail_http_connections_refused_total{limit=\"all\"}"), 30);
+    ask(clients[0]);
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++)
         close(clients[i]);
 }
 
@@ -187,8 +254,10 @@ static void http_refuses_what_comes_after_the_writer(void **state)
                                         "POST /api/v1/requests/r/abandon HTTP/1.1\r\nHost: "
                                         "localhost\r\nContent-Length: 4\r\n\r\n\n"};
     struct fixture *fixture = *state;
-    struct scheduler_options options = {
-        .state_dir = fixture->folder, .retention = KVR_NEVER, .listen = {.host = "127.0.0.1"}};
+    struct scheduler_options options = {.state_dir = fixture->folder,
+                                        .retention = KVR_NEVER,
+                                        .listen = {.host = "127.0.0.1"},
+                                        .connections_max = CONNECTIONS_MAX};
     struct scheduler scheduler = {0};
     char answer[16] = "";
     int clients[2];
@@ -240,7 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(http_hangs_up_with_its_client, setup, teardown),
         cmocka_unit_test_setup_teardown(http_ends_the_slow, setup, teardown),
-        cmocka_unit_test_setup_teardown(http_bounds_a_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(http_bounds_a_host, setup_for_few, teardown),
+        cmocka_unit_test_setup_teardown(http_bounds_all_hosts, setup_for_few, teardown),
         WITH_STORE(http_refuses_what_comes_after_the_writer),
         cmocka_unit_test_setup_teardown(http_has_room_for_a_whole_fleet, setup, teardown),
     };

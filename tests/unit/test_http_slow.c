@@ -67,8 +67,10 @@ static void a_slow_search_holds_up_no_report(void **state)
         "POST /ingest/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
         "application/x-protobuf\r\nContent-Length: 4\r\n\r\n\n\x02ok";
     struct fixture *fixture = *state;
-    struct scheduler_options options = {
-        .state_dir = fixture->folder, .retention = KVR_NEVER, .listen = {.host = "127.0.0.1"}};
+    struct scheduler_options options = {.state_dir = fixture->folder,
+                                        .retention = KVR_NEVER,
+                                        .listen = {.host = "127.0.0.1"},
+                                        .connections_max = 64};
     struct scheduler scheduler = {0};
     int slow;
 

@@ -232,6 +232,12 @@ static void the_scheduler_says_its_own_troubles(void **state)
     metrics_set_expiry(metrics, WALL / (int64_t)KVR_S);
     expect_trouble(WALL, NULL);
     expect_trouble(WALL + (int64_t)KVR_S, "its certificate has ended: renew it");
+    metrics_connection_refused(metrics, HTTP_LIMIT_PER_HOST, WALL);
+    metrics_set_expiry(metrics, 0);
+    expect_trouble(WALL + 59 * (int64_t)KVR_S,
+                   "it refused connections within the last minute, 1 since its start: see "
+                   "--connections-max and --connections-per-host");
+    expect_trouble(WALL + 60 * (int64_t)KVR_S, NULL);
     health_close(health);
 }
 

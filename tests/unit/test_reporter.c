@@ -28,6 +28,7 @@ static void scheduler_start(struct fixture *fixture)
         .state_dir = fixture->folder,
         .retention = KVR_NEVER,
         .listen = {.host = "127.0.0.1", .port = fixture->scheduler.port},
+        .connections_max = 64,
     };
 
     fixture->scheduler = (struct scheduler){0};
