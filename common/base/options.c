@@ -355,6 +355,10 @@ static enum verdict look_ahead(struct loader *loader, int argc, char **argv, FIL
             kvr_options_print_help(loader->command, out);
             return VERDICT_STOP;
         }
+        if (strcmp(argv[i], "--help=man") == 0) {
+            kvr_options_print_man(loader->command, out);
+            return VERDICT_STOP;
+        }
         if (strcmp(argv[i], "--version") == 0) {
             fprintf(out, "%s %s\n", loader->command->name, KVRAIL_VERSION);
             return VERDICT_STOP;
@@ -414,12 +418,30 @@ static enum verdict load_all(struct loader *loader, int argc, char **argv, FILE 
                : VERDICT_BAD;
 }
 
+static const struct kvr_options_visitor *visitor;
+
+void kvr_options_visit(const struct kvr_options_visitor *visits)
+{
+    visitor = visits;
+}
+
+const struct kvr_options_visitor *kvr_options_visitor(void)
+{
+    return visitor;
+}
+
 bool kvr_options_read(const struct kvr_command *command, int argc, char **argv, FILE *out,
                       FILE *errors, void *config, struct kvr_common_options *common, int *ret_exit)
 {
     struct loader loader = {.command = command, .config = config, .errors = errors};
-    enum verdict verdict = load_all(&loader, argc, argv, out);
+    enum verdict verdict;
 
+    if (visitor != NULL) {
+        visitor->command(visitor->self, command);
+        *ret_exit = 0;
+        return false;
+    }
+    verdict = load_all(&loader, argc, argv, out);
     *ret_exit = verdict == VERDICT_BAD ? KVR_EXIT_USAGE : 0;
     *common = loader.common;
     return verdict == VERDICT_GO_ON;

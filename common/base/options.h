@@ -5,8 +5,7 @@
  * KVRAIL_CONFIG) are the same; the command line wins over the environment, that over the file, that
  * over the default. In the file an option stands in its section, or before any section. Of a list
  * the winning source gives the whole list. Every program also has --config, --log-level,
- * --log-file,
- * --help and --version.
+ * --log-file, --help (--help=man is a page of the manual) and --version.
  *
  *     struct config { char listen[256]; kvr_ns heartbeat; struct kvr_option_list rails; bool drain;
  * };
@@ -158,6 +157,20 @@ void kvr_options_hang_up(const struct kvr_command *command, int argc, char **arg
  * itself can find. Returns KVR_EXIT_USAGE. */
 int kvr_options_refuse(const struct kvr_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Shows what a program has, in place of running it: for manuals and completion in shells. */
+struct kvr_subcommand;
+struct kvr_options_visitor {
+    void *self;
+    /* A program of subcommands, before each of them; or, without subcommands, of one command. */
+    void (*program)(void *self, const char *program, const char *description,
+                    const struct kvr_subcommand *subcommands);
+    void (*command)(void *self, const struct kvr_command *command);
+};
+/* While there is one, kvr_options_load and kvr_subcommands_run show it what they would load or run,
+ * and do nothing else. NULL: none. */
+void kvr_options_visit(const struct kvr_options_visitor *visitor);
+const struct kvr_options_visitor *kvr_options_visitor(void);
 
 struct kvr_subcommand {
     const char *name;    /* "replay" */

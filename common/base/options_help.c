@@ -80,7 +80,7 @@ const char *kvr_command_row_section(const struct kvr_command *command, size_t i)
     return row->section;
 }
 
-static bool is_shown(const struct kvr_command *command, size_t i)
+bool kvr_command_row_shown(const struct kvr_command *command, size_t i)
 {
     bool hidden = kvr_command_row(command, i)->hidden;
     const struct kvr_option_part *part = part_of(command, &i);
@@ -130,24 +130,30 @@ static void print_row(FILE *out, const char *left, const char *help)
     print_wrapped(out, help, HELP_COLUMN, HELP_COLUMN);
 }
 
+void kvr_option_help_text(const struct kvr_option *option, char ret_text[KVR_OPTION_HELP_BYTES])
+{
+    const char *note = option->type == KVR_OPTION_TYPE_LIST
+                           ? " May be repeated, or hold several separated by commas."
+                           : "";
+
+    if (option->required)
+        snprintf(ret_text, KVR_OPTION_HELP_BYTES, "%s%s Required.", option->help, note);
+    else if (option->fallback != NULL && option->fallback[0] != '\0')
+        snprintf(ret_text, KVR_OPTION_HELP_BYTES, "%s%s [default: %s]", option->help, note,
+                 option->fallback);
+    else
+        snprintf(ret_text, KVR_OPTION_HELP_BYTES, "%s%s", option->help, note);
+}
+
 static void print_option(FILE *out, const struct kvr_option *option)
 {
-    const char *hint = kvr_option_value_hint(option);
-    char left[256], help[1024];
-    const char *note = "";
+    char left[256], help[KVR_OPTION_HELP_BYTES];
 
     if (option->type == KVR_OPTION_TYPE_BOOL)
         snprintf(left, sizeof(left), "--[no-]%s", option->name);
     else
-        snprintf(left, sizeof(left), "--%s %s", option->name, hint);
-    if (option->type == KVR_OPTION_TYPE_LIST)
-        note = " May be repeated, or hold several separated by commas.";
-    if (option->required)
-        snprintf(help, sizeof(help), "%s%s Required.", option->help, note);
-    else if (option->fallback != NULL && option->fallback[0] != '\0')
-        snprintf(help, sizeof(help), "%s%s [default: %s]", option->help, note, option->fallback);
-    else
-        snprintf(help, sizeof(help), "%s%s", option->help, note);
+        snprintf(left, sizeof(left), "--%s %s", option->name, kvr_option_value_hint(option));
+    kvr_option_help_text(option, help);
     print_row(out, left, help);
 }
 
@@ -161,56 +167,54 @@ static void print_sections(const struct kvr_command *command, FILE *out)
 {
     for (size_t i = 0; i < kvr_command_rows(command); i++) {
         const char *section = kvr_command_row_section(command, i);
-        bool seen = !is_shown(command, i);
+        bool seen = !kvr_command_row_shown(command, i);
 
         for (size_t j = 0; j < i; j++)
-            seen = seen || (is_shown(command, j) &&
+            seen = seen || (kvr_command_row_shown(command, j) &&
                             strcmp(kvr_command_row_section(command, j), section) == 0);
         if (seen)
             continue;
         print_heading(out, section);
         for (size_t j = i; j < kvr_command_rows(command); j++) {
-            if (is_shown(command, j) && strcmp(kvr_command_row_section(command, j), section) == 0)
+            if (kvr_command_row_shown(command, j) &&
+                strcmp(kvr_command_row_section(command, j), section) == 0)
                 print_option(out, kvr_command_row(command, j));
         }
     }
 }
 
-/* "SIGHUP …": and which options it may change. */
-static void print_reread(const struct kvr_command *command, FILE *out)
-{
-    char text[512] = "SIGHUP reopens the log file and rereads --config:";
-    size_t used = strlen(text);
-
-    for (size_t i = 0; i < kvr_command_rows(command) + KVR_COMMON_OPTIONS; i++) {
-        const struct kvr_option *option = kvr_command_row(command, i);
-
-        if (option->live && used < sizeof(text))
-            used += (size_t)snprintf(text + used, sizeof(text) - used, " --%s", option->name);
-    }
-    if (used < sizeof(text))
-        snprintf(text + used, sizeof(text) - used,
-                 " change at once, all others with the next start.");
-    print_wrapped(out, text, 0, 0);
-}
-
-static void print_sources(const struct kvr_command *command, FILE *out)
+void kvr_command_sources_text(const struct kvr_command *command,
+                              char ret_text[KVR_OPTION_HELP_BYTES])
 {
     size_t number = kvr_command_rows(command) > 0 ? 0 : 1;
     const struct kvr_option *example = kvr_command_row(command, number);
-    char variable[128], text[1024];
+    char variable[128];
 
     kvr_options_variable_name(example, variable, sizeof(variable));
-    snprintf(text, sizeof(text),
+    snprintf(ret_text, KVR_OPTION_HELP_BYTES,
              "An option may also come from the environment (--%s as %s) or from the file that "
              "--config names ('%s = ...' below '[%s]'; the headings above are its sections). The "
              "command line wins over the environment, the environment over the file.",
              example->name, variable, example->name, kvr_command_row_section(command, number));
-    fputc('\n', out);
-    print_wrapped(out, text, 0, 0);
-    if (command->rereads)
-        print_reread(command, out);
-    fprintf(out, "Sizes take k, M or G (powers of 1024); times take us, ms, s, min, h or d.\n");
+}
+
+bool kvr_command_reread_text(const struct kvr_command *command,
+                             char ret_text[KVR_OPTION_HELP_BYTES])
+{
+    size_t used = (size_t)snprintf(ret_text, KVR_OPTION_HELP_BYTES,
+                                   "SIGHUP reopens the log file and rereads --config:");
+
+    for (size_t i = 0; i < kvr_command_rows(command) + KVR_COMMON_OPTIONS; i++) {
+        const struct kvr_option *option = kvr_command_row(command, i);
+
+        if (option->live && used < KVR_OPTION_HELP_BYTES)
+            used += (size_t)snprintf(ret_text + used, KVR_OPTION_HELP_BYTES - used, " --%s",
+                                     option->name);
+    }
+    if (used < KVR_OPTION_HELP_BYTES)
+        snprintf(ret_text + used, KVR_OPTION_HELP_BYTES - used,
+                 " change at once, all others with the next start.");
+    return command->rereads;
 }
 
 /* The command's own meaning of a code, else the common one. */
@@ -223,26 +227,44 @@ static const char *meaning_of(const struct kvr_command *command, int code, const
     return own != NULL && own->meaning != NULL ? own->meaning : common;
 }
 
-static void print_exit_codes(const struct kvr_command *command, FILE *out)
+bool kvr_command_exit_code(const struct kvr_command *command, size_t i,
+                           struct kvr_exit_code *ret_code)
 {
     static const struct kvr_exit_code common[] = {
         {0, "done, or stopped as asked"},
         {1, "failed; the reason is on stderr, or in the file of --log-file"},
         {KVR_EXIT_USAGE, "an option or argument that is not allowed"},
     };
+    size_t commons = sizeof(common) / sizeof(common[0]);
     const struct kvr_exit_code *code = command->exit_codes;
 
+    if (i < commons) {
+        *ret_code = (struct kvr_exit_code){common[i].code,
+                                           meaning_of(command, common[i].code, common[i].meaning)};
+        return true;
+    }
+    for (i -= commons; code != NULL && code->meaning != NULL; code++) {
+        if (code->code > KVR_EXIT_USAGE && i-- == 0) {
+            *ret_code = *code;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_exit_codes(const struct kvr_command *command, FILE *out)
+{
+    struct kvr_exit_code code;
+
     fprintf(out, "\nExit status:\n");
-    for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
-        fprintf(out, "  %d  %s\n", common[i].code,
-                meaning_of(command, common[i].code, common[i].meaning));
-    for (; code != NULL && code->meaning != NULL; code++)
-        if (code->code > KVR_EXIT_USAGE)
-            fprintf(out, "  %d  %s\n", code->code, code->meaning);
+    for (size_t i = 0; kvr_command_exit_code(command, i, &code); i++)
+        fprintf(out, "  %d  %s\n", code.code, code.meaning);
 }
 
 void kvr_options_print_help(const struct kvr_command *command, FILE *out)
 {
+    char text[KVR_OPTION_HELP_BYTES];
+
     fprintf(out, "Usage: %s [options]%s%s\n\n%s\n", command->name,
             command->arguments != NULL ? " " : "",
             command->arguments != NULL ? command->arguments : "", command->description);
@@ -252,7 +274,12 @@ void kvr_options_print_help(const struct kvr_command *command, FILE *out)
         print_option(out, &kvr_common_options[i]);
     print_row(out, "-h, --help", "Print this and exit.");
     print_row(out, "--version", "Print the version and exit.");
-    print_sources(command, out);
+    kvr_command_sources_text(command, text);
+    fputc('\n', out);
+    print_wrapped(out, text, 0, 0);
+    if (kvr_command_reread_text(command, text))
+        print_wrapped(out, text, 0, 0);
+    fprintf(out, "%s\n", KVR_OPTION_UNITS);
     print_exit_codes(command, out);
     if (command->footer != NULL)
         fprintf(out, "\n%s\n", command->footer);

@@ -17,11 +17,28 @@ static void print_list(const char *program, const char *description,
            program, program);
 }
 
+static int show(const char *program, const char *description,
+                const struct kvr_subcommand *subcommands)
+{
+    const struct kvr_options_visitor *visitor = kvr_options_visitor();
+
+    visitor->program(visitor->self, program, description, subcommands);
+    for (; subcommands->name != NULL; subcommands++) {
+        char name[64], *argv[] = {name, NULL};
+
+        snprintf(name, sizeof(name), "%s", subcommands->name);
+        (void)subcommands->run(1, argv);
+    }
+    return 0;
+}
+
 int kvr_subcommands_run(const char *program, const char *description,
                         const struct kvr_subcommand *subcommands, int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
 
+    if (kvr_options_visitor() != NULL)
+        return show(program, description, subcommands);
     if (name == NULL) {
         fprintf(stderr, "%s: which command? '%s --help' lists them\n", program, program);
         return KVR_EXIT_USAGE;

@@ -2,9 +2,16 @@
 #ifndef KVR_TOOLS_TOOL_H
 #define KVR_TOOLS_TOOL_H
 
+#include "base/options.h"
+
+extern const struct kvr_subcommand tool_subcommands[];
+extern const char tool_description[];
+
 int tool_alive_main(int argc, char **argv);
 int tool_certificates_main(int argc, char **argv);
 int tool_bench_main(int argc, char **argv);
+int tool_completion_main(int argc, char **argv);
+int tool_manual_main(int argc, char **argv);
 int tool_replay_main(int argc, char **argv);
 int tool_trace_main(int argc, char **argv);
 int tool_status_main(int argc, char **argv);

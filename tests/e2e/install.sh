@@ -16,7 +16,9 @@ install_prefix() {
         lib/systemd/system/kvrail-prefill@.service lib/systemd/system/kvrail-decode@.service \
         lib/systemd/system/kvrail-scheduler.service lib/systemd/system/kvrail-filter.service share/doc/kvrail/examples/prefill.ini \
         share/doc/kvrail/examples/decode.ini share/doc/kvrail/examples/scheduler.ini \
-        share/doc/kvrail/common/docs/operations.md; do
+        share/doc/kvrail/common/docs/operations.md share/man/man1/kvrail.1 share/man/man1/kvrail-status.1 \
+        share/man/man8/prefill-agent.8 share/man/man8/kvrail-scheduler.8 share/bash-completion/completions/kvrail \
+        share/zsh/site-functions/_kvrail share/fish/vendor_completions.d/kvrail.fish; do
         [ -s "$work/prefix/$file" ] || fail "$file was not installed"
     done
     library=$(find "$work/prefix" -name 'libkvrail.so.1')

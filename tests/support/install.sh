@@ -100,6 +100,8 @@ set_test() {
     # The stage engines makes a virtual environment.
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
     program curl curl
+    program bash bash
+    program mandoc mandoc
     program sqlite3 sqlite3
     program git git
     program openssl openssl
