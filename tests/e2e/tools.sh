@@ -111,11 +111,16 @@ above_0() { [ "$(rail_metric "$1" "$2" | awk '{ print ($1 > 0) }')" = 1 ] || fai
 for metric in post_seconds_total completion_seconds_total window_writes; do
     above_0 $metric prefill-0
 done
-for metric in bytes_total writes_total thread_spin_seconds_total thread_sleep_seconds_total thread_cpu_seconds_total; do
+for metric in bytes_total writes_total; do
     above_0 $metric prefill-0
     above_0 $metric decode-0
 done
 ask_scheduler /metrics >"$work/metrics"
+for metric in spin sleep cpu; do
+    for agent in prefill-0 decode-0; do
+        says "$work/metrics" "^kvrail_group_thread_${metric}_seconds_total{agent=\"$agent\",group=\"0\"} [0-9.]*[1-9]"
+    done
+done
 says "$work/metrics" '^kvrail_rail_refusals_total{agent="prefill-0",rail="1",provider="tcp"} [0-9]'
 ask_scheduler /api/v1/agents >"$work/agents.json"
 for counter in batches refusals in_flight_writes window_writes post_seconds completion_seconds thread_spin_seconds \
