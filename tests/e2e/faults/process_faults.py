@@ -1,4 +1,5 @@
 """Faults of processes: agents, engines, the scheduler."""
+import contextlib
 import os
 import signal
 
@@ -68,7 +69,8 @@ class Freeze(AgentFault):
 
     def heal(self, world):
         for pid in self.struck:
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 class FreezeBothAgents(Freeze):

@@ -1,4 +1,5 @@
 """The programs of one round: a scheduler and two agents on their hosts, and replays against them."""
+import contextlib
 import json
 import os
 import resource
@@ -86,20 +87,26 @@ def is_stopped(pid):
 
 
 class World:
-    """All that a round has; fresh for each. `folder` keeps its logs."""
+    """All programs of one round, or of one soak. `folder` keeps their logs."""
 
-    def __init__(self, options, network, tls, folder, provider):
+    def __init__(self, options, network, tls, folder, provider, decode_agents=1):
         self.options, self.network, self.tls, self.folder, self.provider = options, network, tls, folder, provider
         os.makedirs(folder)
         self.port = self.scheduler_port = 0
         self.replays = []
+        self.more_options = {"prefill": [], "decode": []}
         self.scheduler = Program("scheduler", network.source, [], self.path("scheduler.log"),
                                  [self.path("scheduler.port")])
-        self.prefill = Program("prefill", network.source, [], self.path("prefill.log"),
-                               [self.path("prefill.port"), self.path("source.sock")])
+        self.prefill = self.agent("prefill", 0, network.source, [self.path("prefill-0.port")])
         decode_host = network.source if provider == LOCAL else network.target
-        self.decode = Program("decode", decode_host, [], self.path("decode.log"), [self.path("target.sock")])
-        self.programs = (self.scheduler, self.prefill, self.decode)
+        self.decodes = [self.agent("decode", number, decode_host, []) for number in range(decode_agents)]
+        self.decode = self.decodes[0]  # the one that a fault strikes
+        self.agents = (self.prefill, *self.decodes)
+        self.programs = (self.scheduler, *self.agents)
+
+    def agent(self, role, number, host, ready):
+        name = f"{role}-{number}"
+        return Program(name, host, [], self.path(f"{name}.log"), [*ready, self.path(f"{name}.sock")])
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -117,7 +124,8 @@ class World:
     def start(self):
         self.start_scheduler()
         self.start_prefill()
-        self.start_decode()
+        for decode in self.decodes:
+            self.start_decode(decode)
 
     def start_scheduler(self):
         self.scheduler.command = [
@@ -129,27 +137,30 @@ class World:
 
     def start_prefill(self):
         self.prefill.command = [
-            self.binary("prefill-agent"), "--name", "prefill-0", *self.credentials("prefill-0"), "--engine-socket",
-            self.path("source.sock"), "--listen", f"{address(CONTROL_CABLE, 1)}:{self.port}", "--port-file",
-            self.path("prefill.port"), *self.agent_options(self.prefill)]
+            self.binary("prefill-agent"), "--listen", f"{address(CONTROL_CABLE, 1)}:{self.port}", "--port-file",
+            self.prefill.ready[0], *self.agent_options("prefill", self.prefill)]
         self.prefill.start()
-        self.port = self.read_port("prefill.port")
+        self.port = self.read_port("prefill-0.port")
 
-    def start_decode(self):
-        self.decode.command = [
-            self.binary("decode-agent"), "--name", "decode-0", *self.credentials("decode-0"), "--engine-socket",
-            self.path("target.sock"), *self.agent_options(self.decode)]
-        self.decode.start()
+    def start_decode(self, decode):
+        decode.command = [self.binary("decode-agent"), *self.agent_options("decode", decode)]
+        decode.start()
 
     def restart(self, program):
-        {"scheduler": self.start_scheduler, "prefill": self.start_prefill, "decode": self.start_decode}[program.name]()
+        if program is self.scheduler:
+            self.start_scheduler()
+        elif program is self.prefill:
+            self.start_prefill()
+        else:
+            self.start_decode(program)
 
-    def agent_options(self, program):
+    def agent_options(self, role, program):
         rails = [word for rail in RAILS for word in ("--rail", address(rail, program.host.end))]
         scheduler = f"{address(SCHEDULER_CABLE, 1)}:{self.scheduler_port}"
-        return ["--provider", self.provider, *rails, "--scheduler", scheduler, "--state-dir",
+        return ["--name", program.name, *self.credentials(program.name), "--engine-socket", program.ready[-1],
+                "--provider", self.provider, *rails, "--scheduler", scheduler, "--state-dir",
                 self.state(program), "--heartbeat", f"{int(HEARTBEAT_S * 1000)}ms", "--quiet",
-                f"{int(QUIET_S * 1000)}ms", "--drain-timeout", f"{DRAIN_S}s"]
+                f"{int(QUIET_S * 1000)}ms", "--drain-timeout", f"{DRAIN_S}s", *self.more_options[role]]
 
     def read_port(self, name):
         wait_until(lambda: os.path.getsize(self.path(name)) > 0, 5)
@@ -163,6 +174,13 @@ class World:
             f"{self.tls}/tests-key.pem", f"https://{address(SCHEDULER_CABLE, 1)}:{self.scheduler_port}{path}",
             check=False)
 
+    def forget(self, replay):
+        """One that has ended; its files go."""
+        self.replays.remove(replay)
+        for suffix in ("journal", "json", "pids", "log", "trace"):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.path(f"{replay.name}.{suffix}"))
+
     def close(self):
         for replay in self.replays:
             replay.close()
@@ -171,14 +189,14 @@ class World:
 
 
 class Replay:
-    """`kvrail replay` with a journal, against the agents of a world."""
+    """`kvrail replay` with a journal, against two agents of a world."""
 
-    def __init__(self, world, name, *arguments):
-        self.world, self.name = world, name
+    def __init__(self, world, name, *arguments, decode=None):
+        self.world, self.name, self.decode = world, name, decode or world.decode
         self.journal, self.figures_file = world.path(f"{name}.journal"), world.path(f"{name}.json")
         self.pids_file = world.path(f"{name}.pids")
-        command = [world.binary("kvrail"), "replay", "--source-socket", world.path("source.sock"), "--target-socket",
-                   world.path("target.sock"), "--source-agent", f"{address(CONTROL_CABLE, 1)}:{world.port}", "--json",
+        command = [world.binary("kvrail"), "replay", "--source-socket", world.prefill.ready[-1], "--target-socket",
+                   self.decode.ready[-1], "--source-agent", f"{address(CONTROL_CABLE, 1)}:{world.port}", "--json",
                    self.figures_file, "--journal", self.journal, "--pid-file", self.pids_file,
                    "--kv-bytes-per-token", "2k", "--pool-bytes", "128M", "--no-prefix-cache", *arguments]
         self.program = Program(name, None, command, world.path(f"{name}.log"), [])
@@ -206,19 +224,21 @@ def make_certificates(options, tls):
     """A CA of this run, and a certificate for each program."""
     os.makedirs(tls, mode=0o700)
     kvrail = os.path.join(options.bin_dir, "kvrail")
-    issued = ["prefill", "prefill-0", "decode", "decode-0", "scheduler", "scheduler", "client", "tests"]
+    issued = ["prefill", "prefill-0", "decode", "decode-0", "decode", "decode-1", "scheduler", "scheduler", "client",
+              "tests"]
     hosts = [word for host in ("127.0.0.1", address(SCHEDULER_CABLE, 1), address(CONTROL_CABLE, 1))
              for word in ("--host", host)]
     for command in (["init", tls], ["issue", tls, *issued, *hosts]):
         subprocess.run([kvrail, "certificates", *command], check=True, stdout=subprocess.DEVNULL)
 
 
-def write_trace(path, rng, count=900, every_ms=50):
-    """Requests of 1 to 4 MB that arrive faster than the rails carry them: the replay's --concurrency decides."""
+def write_trace(path, rng, count=900, every_ms=50, lengths=(512, 2048)):
+    """Requests that arrive faster than the rails carry them: the replay's --concurrency decides. lengths: in tokens,
+    the least, and one more than the most."""
     with open(path, "w", encoding="utf-8") as file:
         for number in range(count):
-            tokens = rng.randrange(512, 2048)
-            blocks = [number * 8 + block for block in range((tokens + 511) // 512)]
+            tokens = rng.randrange(*lengths)
+            blocks = [number * 32 + block for block in range((tokens + 511) // 512)]
             print(json.dumps({"timestamp": number * every_ms, "input_length": tokens, "output_length": 1,
                               "hash_ids": blocks}), file=file)
 

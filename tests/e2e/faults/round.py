@@ -7,7 +7,9 @@ import time
 from fault import Unavailable
 from hosts import Network
 from journal import Journal, Journals, Strike, hangs, latencies_ms
+from leftovers import alarms, nothing_held, wrong_bytes
 from programs import BOUND_S, CABLES, LOCAL, Replay, World, wait_until, write_trace
+from striking import attempt, strike_and_heal
 
 CONCURRENCY = 8
 REQUESTS_MIN = 40
@@ -16,14 +18,6 @@ ROUND_S = 30
 LOCAL_SHARE = 1 / 3
 TOKENS_PER_S = {CABLES: 200000, LOCAL: 12000}  # what the cables carry is slower; copies are faster
 CLEAN_REQUESTS, CLEAN_S = 12, 15
-HELD_METRICS = tuple(f"kvrail_{name}{{" for name in ("tenant_requests", "tenant_bytes", "registered_bytes",
-                                                    "rail_in_flight_writes"))
-# Writes and reports that no honest program makes.
-ALARM_METRICS = tuple(f"kvrail_{name}_total" for name in (
-    "stale_writes", "rail_idle_slot_writes", "rail_wrong_tag_writes", "rail_wrong_chunk_writes", "digest_mismatches",
-    "ingest_reports_refused", "ingest_reports_contradicted", "scheduler_answers_refused", "memory_faults"))
-
-
 class Round:
     def __init__(self, options, tls, folder, faults, rng, number):
         self.options, self.tls, self.folder, self.number, self.rng = options, tls, folder, number, rng
@@ -82,7 +76,7 @@ class Round:
         if not wait_until(lambda: journals.read().ended_requests() >= warm or not playing(replays), 15):
             raise RuntimeError("the replay made no progress before any fault")
         time.sleep(self.rng.uniform(0, 0.4))
-        self.strike_and_heal(world, replays[0], strike)
+        self.result["injected"] = strike_and_heal(self.faults, world, replays[0], strike)
         self.wait_for_requests(replays, journals, strike, began)
         strike.interrupted_at = time.monotonic()
         for replay in replays:
@@ -91,37 +85,6 @@ class Round:
             if replay.program.wait(BOUND_S + 20) is None:
                 self.problem(f"{replay.name} did not end")
         self.judge(replays, journals.read(), strike)
-
-    def strike_and_heal(self, world, replay, strike):
-        strike.struck_at = time.monotonic()
-        for fault in self.faults:
-            at = time.monotonic()
-            for engine in fault.kills_engines:
-                strike.gone[engine] = at
-            attempt(fault, fault.strike, world, replay)
-            fault.struck_at = at
-            fault.effective = False
-        left = list(self.faults)
-        while left:
-            for fault in list(left):
-                fault.effective = fault.effective or fault.took_effect(world)
-                if time.monotonic() >= fault.struck_at + fault.seconds:
-                    left.remove(fault)
-                    self.heal(world, fault, strike)
-            time.sleep(0.05)
-        strike.ended_at = time.monotonic()
-        heals = [fault.healed_at for fault in self.faults if fault.counts_from_heal]
-        strike.counted_from = max(heals, default=strike.struck_at)
-        self.result["injected"] = [fault.name for fault in self.faults if fault.effective]
-
-    def heal(self, world, fault, strike):
-        fault.heal(world)
-        fault.effective = fault.effective or fault.took_effect(world)
-        fault.healed_at = time.monotonic()
-        for engine in fault.stops_agents:
-            strike.stopped_agents[engine] = fault.struck_at, fault.healed_at
-        for engine in fault.stops_engines:
-            strike.stopped_engines[engine] = fault.struck_at, fault.healed_at
 
     def wait_for_requests(self, replays, journals, strike, began):
         """Until all that was on its way has ended, or had to, and enough was played."""
@@ -150,15 +113,10 @@ class Round:
             self.count_wrong(replay.figures(), replay.name)
 
     def count_wrong(self, figures, whose):
-        if not figures:
-            self.problem(f"{whose} wrote no figures")
-            return
-        page = sum(group["page_bytes"] for group in figures["setup"]["groups"])
-        wrong = figures["bytes_wrong"] + figures["pages_written_late"] * page
+        wrong, problem = wrong_bytes(figures, whose)
         self.result["wrong_bytes"] += wrong
-        if wrong:
-            self.problem(f"{whose} found {figures['bytes_wrong']} wrong bytes and {figures['pages_written_late']} "
-                         "pages that were written late")
+        if problem:
+            self.problem(problem)
 
     # ---- what is left ------------------------------------------------------------------------
 
@@ -178,27 +136,11 @@ class Round:
         self.count_wrong(replay.figures(), "the clean replay")
         replay.program.kill()
         held = []
-        if not wait_until(lambda: self.nothing_held(world, held), BOUND_S + 5):
+        if not wait_until(lambda: nothing_held(world, held), BOUND_S + 5):
             self.problem(f"the agents hold something at the end: {'; '.join(held) or 'no metrics'}")
             self.result["leaked_pages"] += len(held)
-        for line in world.ask_scheduler("/metrics").splitlines():
-            if line.startswith(ALARM_METRICS) and float(line.split()[-1]) > 0:
-                self.problem(f"an alarm: {line}")
-
-    def nothing_held(self, world, held):
-        """What the agents have of engines, publishes, fetches and writes, as the scheduler knows it."""
-        lines = [line for line in world.ask_scheduler("/metrics").splitlines() if line.startswith(HELD_METRICS)]
-        held[:] = [line for line in lines if float(line.split()[-1]) > 0]
-        agents = {line.split('agent="')[1].split('"')[0] for line in lines}
-        time.sleep(0.2)
-        return not held and agents == {"prefill-0", "decode-0"}
-
-
-def attempt(fault, action, *arguments):
-    try:
-        action(*arguments)
-    except OSError as reason:
-        raise Unavailable(fault, reason) from reason
+        for line in alarms(world):
+            self.problem(f"an alarm: {line}")
 
 
 def playing(replays):
