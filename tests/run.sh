@@ -207,7 +207,7 @@ stage_asan() {
     fi
     # What measures times and CPU measures the sanitizer here, and so does the share of each rail. Deaths are the
     # same over every provider, and are seen on all of them without a sanitizer.
-    KVRAIL_SCALE=20 run_tests asan -E "idle|bench|_cut|e2e.planes|e2e.faults$|unreachable|rail_said|freeze|$one_provider" "$@"
+    KVRAIL_SCALE=20 run_tests asan -E "idle|bench|_cut|e2e.planes|e2e.faults$|e2e.soak$|unreachable|rail_said|freeze|$one_provider" "$@"
 }
 
 stage_tsan() {
@@ -218,7 +218,7 @@ stage_tsan() {
     # TSan also stretches the times for which some tests wait. It finds nothing in tests of one thread, which are
     # sim and plan_property. ASan and the fuzzers have the decoders that garbage reaches.
     KVRAIL_SCALE=10 run_tests tsan \
-        -E "garbage|kill_.*_agent|freeze|_cut|e2e.planes|e2e.faults$|unreachable|rail_said|idle|bench|replay_checks|^ui|^sim|plan_property|$one_provider" "$@"
+        -E "garbage|kill_.*_agent|freeze|_cut|e2e.planes|e2e.faults$|e2e.soak$|unreachable|rail_said|idle|bench|replay_checks|^ui|^sim|plan_property|$one_provider" "$@"
 }
 
 stage_fuzz() {

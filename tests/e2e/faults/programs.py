@@ -42,6 +42,8 @@ class Program:
         with open(self.log, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen([*self.prefix, *inside], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, env={**os.environ, **self.environment})
+        if not self.ready:
+            return  # it may be over soon
         wait_until(lambda: all(os.path.exists(path) for path in self.ready) or self.process.poll() is not None, 20)
         if self.process.poll() is not None:
             raise RuntimeError(f"{self.name} ended while it started: see {self.log}")
