@@ -44,6 +44,7 @@ struct group_look {
     uint64_t posted;   /* writes, ever: those in flight too */
     kvr_ns through_at; /* the last time that a write came through */
     kvr_ns asked_at;   /* the last time that a write asked whether it came */
+    bool unasked;      /* writes were posted after that one: they may complete and not have come */
     kvr_ns since;      /* the look began; 0: there is none */
     uint64_t mark;     /* `posted` at its begin: so many are to settle */
     uint64_t carried;  /* bytes that had come through at its begin */

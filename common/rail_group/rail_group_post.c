@@ -130,6 +130,7 @@ static inline kvr_status post_flight(struct kvr_group *group, struct group_link 
     if (status == KVR_OK) {
         rail->unrung = write->more;
         link->look.asked_at = write->acknowledged ? group->now : link->look.asked_at;
+        link->look.unasked = !write->acknowledged;
     } else {
         flight_free(&group->flights, flight);
     }

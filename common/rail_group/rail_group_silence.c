@@ -212,7 +212,10 @@ void group_links_silent(struct kvr_group *group)
 
         if (link != NULL && link->state == LINK_BROKEN && link->renew_by != 0)
             renewal_look(group, link);
-        if (link == NULL || link->state == LINK_BROKEN || !link_owes(group, link))
+        if (link == NULL || link->state == LINK_BROKEN)
+            continue;
+        group_link_ask(group, link);
+        if (!link_owes(group, link))
             continue;
         if (!retired)
             group->peers[link->peer].owed_at = group->now;

@@ -123,6 +123,23 @@ static void found_slow(struct kvr_group *group, struct group_link *link)
     group_link_break(group, link, KVR_TOO_SLOW);
 }
 
+/* A warm-up behind the last writes shows whether they come. It matters where a sibling would carry
+ * them. */
+void group_link_ask(struct kvr_group *group, struct group_link *link)
+{
+    kvr_ns at = link->look.asked_at + group_look_ns(group);
+
+    if (!link->look.unasked || link->writes > 0 || link->state != LINK_USABLE ||
+        link->warmth != LINK_WARM || link->again.count > 0 || group_look_ns(group) == 0 ||
+        !group_link_has_sibling(group, link))
+        return;
+    if (group->now < at || link->rail->writes >= link->rail->writes_max)
+        group->timers.silence_at = kvr_min_u64(
+            group->timers.silence_at, at > group->now ? at : group->now + group_look_ns(group));
+    else
+        group_link_probe(group, link);
+}
+
 kvr_ns group_link_look(struct kvr_group *group, struct group_link *link)
 {
     struct group_look *look = &link->look;

@@ -200,6 +200,8 @@ bool group_spare_rests(const struct group_peer *peer, const struct group_link *s
 kvr_ns group_look_ns(const struct kvr_group *group);
 /* Breaks the link if it delivers far less than a sibling; returns when to look again. */
 kvr_ns group_link_look(struct kvr_group *group, struct group_link *link);
+/* All its writes have completed, the last of them perhaps before they came: asks for these. */
+void group_link_ask(struct kvr_group *group, struct group_link *link);
 /* A sibling carries what the link does not. */
 bool group_link_has_sibling(const struct kvr_group *group, const struct group_link *link);
 /* A warm-up has come through, after this time. False: the link is still slow. */

@@ -295,9 +295,74 @@ static void the_end_of_a_batch_asks_now_and_then(void **state)
     close_rails();
 }
 
+/* Posts to rail 0 until it has `count` writes, which complete at once; the other completes, too. */
+static void post_and_complete(unsigned count)
+{
+    struct kvr_pair pair;
+
+    while (count > 0) {
+        assert_int_equal(post_bytes(&fixture, 0, BYTES, false, &pair), KVR_OK);
+        count -= pair.rail == 0;
+    }
+    finish_all(fixture.rails[0].newest);
+    finish_all(fixture.rails[1].newest);
+}
+
+/* On tcp writes complete that are still in the kernel. The last ones of a transfer have not asked,
+ * and nothing follows. */
+static void the_last_writes_are_asked_for(void **state)
+{
+    struct kvr_group_message message;
+    kvr_ns now = 2 * KVR_S, broke;
+
+    (void)state;
+    open_rails(2);
+    kvr_group_step(fixture.group, now);
+    post_and_complete(1);
+    kvr_group_step(fixture.group, now += KVR_MS);
+    post_and_complete(3);
+    kvr_group_step(fixture.group, now += KVR_MS);
+    assert_int_equal(fixture.rails[0].newest->write_count, 0);
+    for (kvr_ns end = now + VERDICT; now < end && fixture.rails[0].newest->write_count == 0;
+         now += KVR_MS)
+        kvr_group_step(fixture.group, now);
+    assert_int_equal(fixture.rails[0].newest->write_count, 1);
+    assert_int_equal(fixture.rails[0].newest->writes[0].first.bytes, 4096);
+    assert_true(fixture.rails[0].newest->writes[0].acknowledged);
+    broke = run(now, now + SILENCE, 0, KVR_MS, &message);
+    assert_true(broke <= now + 2 * VERDICT);
+    assert_int_equal(message.pair_broken.pair.rail, 0);
+    assert_int_equal(message.pair_broken.status, KVR_TOO_SLOW);
+    close_rails();
+}
+
+/* Once is enough, and a write that asked needs none. */
+static void a_pair_at_rest_is_asked_once(void **state)
+{
+    unsigned asked = 0;
+    kvr_ns now = 2 * KVR_S;
+
+    (void)state;
+    open_rails(2);
+    kvr_group_step(fixture.group, now);
+    post_and_complete(1);
+    kvr_group_step(fixture.group, now += KVR_MS);
+    post_and_complete(3);
+    for (kvr_ns end = now + SILENCE; now < end; now += KVR_MS) {
+        kvr_group_step(fixture.group, now);
+        asked += fixture.rails[0].newest->write_count;
+        finish_all(fixture.rails[0].newest);
+        finish_all(fixture.rails[1].newest);
+    }
+    assert_int_equal(asked, 1);
+    close_rails();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_writes_are_asked_for),
+        cmocka_unit_test(a_pair_at_rest_is_asked_once),
         cmocka_unit_test(a_hole_beside_a_good_rail_is_given_up_soon),
         cmocka_unit_test(a_rail_that_crawls_is_given_up_soon),
         cmocka_unit_test(a_rail_five_times_slower_is_kept),
