@@ -11,7 +11,6 @@ struct settled {
     struct group_link *link;
     bool failed;
     bool asks; /* one of them asked whether it came through */
-    bool slow; /* a warm-up that came through, but not soon enough */
     uint32_t writes;
     uint64_t bytes, waited_ns; /* waited: from post to now, of all */
 };
@@ -29,7 +28,7 @@ static void settled_well(struct kvr_group *group, const struct settled *settled)
         return;
     if (settled->asks)
         group_silence_ends(group, link);
-    if (settled->slow)
+    if (link->slow.is) /* only a good warm-up ends its rest */
         return;
     link->doubted = false;
     if (link->warmth == LINK_COLD)
@@ -84,7 +83,7 @@ static void settle(struct kvr_group *group, struct group_flight *flight, kvr_sta
     if (warm_up)
         link->warming = 0;
     if (warm_up && link->slow.is && status == KVR_OK && link->state != LINK_RETIRED)
-        settled.slow = !group_slow_tried(group, link, settled.waited_ns);
+        group_slow_tried(group, link, settled.waited_ns);
     if (status == KVR_COPY_FAILED)
         group_link_uncopied(group, link, warm_up);
     flight_free(&group->flights, flight);

@@ -180,7 +180,7 @@ static kvr_ns trial_ns(const struct kvr_group *group, const struct group_link *l
 }
 
 /* The time to connect says nothing. */
-bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took)
+void group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took)
 {
     kvr_ns good = trial_ns(group, link);
 
@@ -188,14 +188,13 @@ bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns t
     if (link->connection == LINK_CONNECTING && good != KVR_NEVER) {
         link->slow.trial_at = group->now;
         link->wanted = true;
-        return false;
+        return;
     }
     if (took > good) {
         rest_begin(group, &link->slow, true);
-        return false;
+        return;
     }
     link->slow.is = false;
     link->pace.unit_ns = took * PACE_UNIT / link->scratch.bytes;
     link->rail->pace.unit_ns = kvr_min_u64(link->rail->pace.unit_ns, link->pace.unit_ns);
-    return true;
 }

@@ -204,8 +204,8 @@ kvr_ns group_link_look(struct kvr_group *group, struct group_link *link);
 void group_link_ask(struct kvr_group *group, struct group_link *link);
 /* A sibling carries what the link does not. */
 bool group_link_has_sibling(const struct kvr_group *group, const struct group_link *link);
-/* A warm-up has come through, after this time. False: the link is still slow. */
-bool group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took);
+/* A warm-up has come through, after this time: the link is slow no more, or rests again. */
+void group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns took);
 /* rail_group_silence.c */
 /* The link owes something from now on: its silence counts. */
 void group_silence_begins(struct kvr_group *group, struct group_link *link);

@@ -255,6 +255,93 @@ static void a_slow_rail_rests_and_comes_back(void **state)
     close_rails();
 }
 
+/* As after RAIL_LOST: the target replaces its endpoint of rail 0. */
+static void target_renews(kvr_ns now)
+{
+    rails[0].epoch++;
+    command(&fixture, KVR_GROUP_PEER_RAIL, 0, &rails[0]);
+    kvr_group_step(fixture.group, now);
+    finish_all(fixture.rails[1].newest);
+    kvr_group_step(fixture.group, now);
+}
+
+/* Rail 0 is found slow. What was on its way comes through after all, late. Returns when it broke.
+ */
+static kvr_ns becomes_slow(kvr_ns now)
+{
+    struct kvr_group_message message;
+    struct kvr_pair pair;
+    kvr_ns broke;
+
+    while (fixture.rails[0].newest->write_count == 0) {
+        (void)post_bytes(&fixture, 0, BYTES, false, &pair);
+        finish_all(fixture.rails[1].newest);
+        kvr_group_step(fixture.group, now);
+    }
+    broke = run(now, now + SILENCE, 0, KVR_MS, &message);
+    assert_int_equal(message.pair_broken.status, KVR_TOO_SLOW);
+    finish_all(fixture.rails[0].newest);
+    kvr_group_step(fixture.group, broke);
+    target_renews(broke);
+    return broke;
+}
+
+/* That is no trial: the rail rests until a warm-up is good, also where the other one is full. */
+static void late_writes_do_not_end_the_rest(void **state)
+{
+    struct kvr_pair pair;
+    kvr_ns now;
+
+    (void)state;
+    open_rails(2);
+    now = becomes_slow(KVR_S);
+    for (unsigned i = 0; i < 8; i++) {
+        while (post_bytes(&fixture, 0, BYTES, false, &pair) == KVR_OK)
+            assert_int_equal(pair.rail, 1);
+        finish_all(fixture.rails[1].newest);
+        kvr_group_step(fixture.group, now);
+        assert_false(warm_up_takes(&now, 0));
+        now += SILENCE / 16;
+        kvr_group_step(fixture.group, now);
+    }
+    now += SILENCE / 2;
+    assert_true(warm_up_takes(&now, KVR_US)); /* with connecting */
+    assert_true(warm_up_takes(&now, KVR_US));
+    assert_true(carries(now));
+    close_rails();
+}
+
+/* All that is on its way comes through soon. */
+static kvr_ns goes_well(kvr_ns now, kvr_ns until)
+{
+    for (; now < until; now += KVR_MS) {
+        finish_all(fixture.rails[0].newest);
+        finish_all(fixture.rails[1].newest);
+        kvr_group_step(fixture.group, now);
+    }
+    return until;
+}
+
+/* A good spell that is as long as the first rest does not make the next one short again. */
+static void a_rest_stays_long_after_a_short_good_spell(void **state)
+{
+    kvr_ns now = KVR_S, broke;
+
+    (void)state;
+    open_rails(2);
+    for (unsigned rest = 1; rest <= 8; rest *= 2) {
+        broke = becomes_slow(now);
+        assert_int_equal(pair_said(broke).rests_until, broke + rest * SILENCE);
+        assert_false(carries(broke));
+        now = broke + rest * SILENCE;
+        assert_true(warm_up_takes(&now, KVR_US));
+        assert_true(warm_up_takes(&now, KVR_US));
+        assert_true(carries(now));
+        now = goes_well(now, now + SILENCE);
+    }
+    close_rails();
+}
+
 /* A slow rail is better than none. */
 static void a_slow_rail_that_is_left_alone_carries_at_once(void **state)
 {
@@ -370,6 +457,8 @@ int main(void)
         cmocka_unit_test(a_sibling_at_rest_is_asked),
         cmocka_unit_test(the_end_of_a_batch_asks_now_and_then),
         cmocka_unit_test(a_slow_rail_rests_and_comes_back),
+        cmocka_unit_test(late_writes_do_not_end_the_rest),
+        cmocka_unit_test(a_rest_stays_long_after_a_short_good_spell),
         cmocka_unit_test(a_slow_rail_that_is_left_alone_carries_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
