@@ -115,17 +115,18 @@ chunk_received(struct land *land, kvr_ns now, uint32_t rail, uint32_t epoch, uin
     struct landing *landing = land->landings[slot->landing - 1];
     const struct landing_segment *segment;
     uint32_t chunk = chunk_of(slot, immediate);
-    bool gone = revoked(landing);
+    bool gone = revoked(landing), known = chunk < landing->chunk_total && chunk != UINT32_MAX;
+    bool first = known && !bit_get(landing, chunk);
+    bool expected = known && land_is_second_posting(landing, rail, epoch, chunk, first);
 
     land->arrived_at[landing->peer][rail] = now;
-    land_count_arrival(landing, rail, epoch,
-                       gone || (chunk < landing->chunk_total && bit_get(landing, chunk)));
+    land_count_arrival(landing, rail, epoch, gone || (known && !first && !expected));
     if (gone) {
         doom_report(land, landing, LAND_REVOKED);
-    } else if (chunk >= landing->chunk_total || chunk == UINT32_MAX) {
+    } else if (!known) {
         land_unexpected(land, rail, epoch, UNEXPECTED_CHUNK);
         doom_report(land, landing, LAND_BAD);
-    } else if (!bit_get(landing, chunk)) {
+    } else if (first) {
         landing->bits[chunk / 64] |= (uint64_t)1 << (chunk % 64);
         if (landing->chunk_count++ == 0)
             land_report(land, landing, LAND_MESSAGE(LAND_FIRST));
@@ -212,6 +213,8 @@ static void filter(struct land *land, struct landing *landing, struct landing_fi
 
             if (bit_get(landing, chunk))
                 continue;
+            if (filter->again != NULL)
+                filter->again[chunk / 64] |= (uint64_t)1 << (chunk % 64);
             if (filter->run_count > 0 && chunk == last[-1].chunk_first + last[-1].chunk_count) {
                 last[-1].chunk_count++;
                 continue;
@@ -222,6 +225,8 @@ static void filter(struct land *land, struct landing *landing, struct landing_fi
         }
     }
     landing->repeated = landing->repeated || filter->run_count > 0;
+    landing->arrived.again = filter->again;
+    land_pair_lost(landing, filter->rail, filter->epoch);
     land_report(land, landing, LAND_MESSAGE(LAND_FILTERED, .filter = filter));
 }
 

@@ -43,6 +43,9 @@ struct landing_arrivals {
     struct kvr_epoch_count counts[KVR_EPOCHS_PER_TRANSFER];
     uint32_t count_count;
     uint64_t doubted; /* bit i: counts[i] has an arrival too many, and proves nothing */
+    uint64_t lost;    /* bit i: the source has given up what it posted there */
+    uint64_t *again;  /* bits of chunks: MISSING named them, and they may come over a lost pair, and
+                         then once over another; NULL: none */
     uint64_t total;
     uint64_t rails; /* bit r: rail r carried a part */
 };
@@ -51,6 +54,12 @@ KVR_STATE_MACHINE(landing_quiet);
 
 /* A write of the landing arrived. doubt: its count proves nothing from here on. */
 void land_count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt);
+/* The source has given up what it posted there. */
+void land_pair_lost(struct landing *landing, uint32_t rail, uint32_t epoch);
+/* A chunk arrives, for the first time or not. True: not the first time, but by the second posting
+ * that MISSING asked for. */
+bool land_is_second_posting(struct landing *landing, uint32_t rail, uint32_t epoch, uint32_t chunk,
+                            bool first);
 /* Reports quiet where it holds now. */
 void land_quiet_check(struct land *land, struct landing *landing);
 /* The source's counts; NULL: they are void. */

@@ -43,6 +43,8 @@ struct landing_filter {
                              slot_count of the landing */
     uint32_t run_count;   /* runs[0 …]: the answer */
     uint32_t capacity;    /* at least the number of chunks asked for */
+    uint32_t rail, epoch; /* the source gave up what it posted there */
+    uint64_t *again;      /* for landing_arrivals.again: bits as many as the landing's; or NULL */
     struct kvr_chunk_run runs[];
 };
 

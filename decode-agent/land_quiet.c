@@ -66,10 +66,39 @@ static bool settled(const struct land *land, const struct landing *landing,
 static bool unnamed(const struct land *land, const struct landing_quiet *quiet,
                     const struct kvr_epoch_count *count)
 {
+    if (count->count == 0)
+        return false;
     for (uint32_t i = 0; i < quiet->count; i++)
         if (quiet->counts[i].rail == count->rail && quiet->counts[i].epoch == count->epoch)
             return false;
     return !epoch_closed(land, count->rail, count->epoch);
+}
+
+void land_pair_lost(struct landing *landing, uint32_t rail, uint32_t epoch)
+{
+    uint32_t i = count_of(landing, rail, epoch);
+
+    if (i == KVR_EPOCHS_PER_TRANSFER)
+        return;
+    if (i == landing->arrived.count_count)
+        landing->arrived.counts[landing->arrived.count_count++] =
+            (struct kvr_epoch_count){.rail = rail, .epoch = epoch};
+    landing->arrived.lost |= (uint64_t)1 << i;
+}
+
+/* One write has one pair. So a chunk that came over the lost pair and now over another was posted
+ * twice: no write was counted twice. The other order says less: that count is of the lost pair. */
+bool land_is_second_posting(struct landing *landing, uint32_t rail, uint32_t epoch, uint32_t chunk,
+                            bool first)
+{
+    uint64_t *again = landing->arrived.again, bit = (uint64_t)1 << (chunk % 64);
+    uint32_t i = count_of(landing, rail, epoch);
+
+    if (again == NULL || (again[chunk / 64] & bit) == 0 ||
+        (i < landing->arrived.count_count && (landing->arrived.lost >> i & 1) != 0))
+        return false;
+    again[chunk / 64] &= ~bit;
+    return !first;
 }
 
 void land_count_arrival(struct landing *landing, uint32_t rail, uint32_t epoch, bool doubt)

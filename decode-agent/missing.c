@@ -5,8 +5,23 @@
  * permits a second posting. From then on the transfer is tainted. */
 #include "decode-agent/trust.h"
 
+#include <string.h>
+
 #include "base/mutant.h"
 #include "decode-agent/sending.h"
+
+/* Without them, a chunk that comes twice puts its pair in doubt. */
+static uint64_t *again_bits(struct inbound *inbound, struct transfer *transfer)
+{
+    size_t bytes = (size_t)transfer->slots.count * KVR_SLOT_CHUNKS / 8;
+
+    if (transfer->slots.again != NULL)
+        return transfer->slots.again;
+    transfer->slots.again = kvr_buddy_alloc(inbound->memory, bytes);
+    if (transfer->slots.again != NULL)
+        memset(transfer->slots.again, 0, bytes);
+    return transfer->slots.again;
+}
 
 void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
                         const struct kvr_msg_rail_lost *lost)
@@ -35,6 +50,9 @@ void rail_lost_received(struct inbound *inbound, struct transfer *transfer,
     transfer_rail_lost(transfer, lost->rail, lost->epoch);
     filter->capacity = (uint32_t)total;
     filter->asked_count = lost->run_count;
+    filter->rail = lost->rail;
+    filter->epoch = lost->epoch;
+    filter->again = again_bits(inbound, transfer);
     memcpy(&filter->runs[total], lost->runs, lost->run_count * sizeof(filter->runs[0]));
     inbound_group_command(inbound, transfer, LAND_MESSAGE(LAND_FILTER, .filter = filter));
 }

@@ -36,7 +36,8 @@ struct slot_claim {
     uint32_t needed; /* the most that it may need; known before WANT */
     uint32_t count;
     uint16_t numbers[KVR_TRANSFER_SLOTS_MAX];
-    uint64_t *bits; /* a bit for each chunk that the slots can name */
+    uint64_t *bits;  /* a bit for each chunk that the slots can name */
+    uint64_t *again; /* the same, of those that are asked for again; NULL before the first */
 };
 
 KVR_STATE_MACHINE(slots);

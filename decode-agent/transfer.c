@@ -77,6 +77,7 @@ static void transfer_free(struct inbound *inbound, struct transfer *transfer)
     staging_quota_give(inbound, transfer);
     plan_intake_done(inbound, &transfer->intake);
     kvr_buddy_free(inbound->memory, transfer->slots.bits);
+    kvr_buddy_free(inbound->memory, transfer->slots.again);
     kvr_buddy_free(inbound->memory, transfer->grant.taken);
     kvr_secret_wipe(&transfer->proof_key, sizeof(transfer->proof_key));
     kvr_table_remove(&inbound->by_nonce, transfer->nonce);
