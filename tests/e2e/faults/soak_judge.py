@@ -10,7 +10,7 @@ import statistics
 GROWTH_KIB = 1024
 # In a short run the tables of the agents are still being touched for the first time. It finds a leak of some KiB
 # for each request or engine.
-SHORT_GROWTH_KIB, SHORT_MINUTES = 8192, 30
+SHORT_GROWTH_KIB, SHORT_MINUTES = 4096, 30
 
 
 def allowed_kib(minutes):
