@@ -4,7 +4,7 @@
 #
 #   agents_with "1 2 3 4" "5 6"; write_trace 20; replay_trace 20
 provider=verbs
-secure=no # a TLS handshake costs the emulated processor 0.6 s, and rails know nothing of TLS
+KVRAIL_TEST_SECURE=no # a TLS handshake costs the emulated processor 0.6 s, and rails know nothing of TLS
 export KVRAIL_BIN_DIR="$KVRAIL_BUILD_DIR/bin"
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/verbs/rails.sh"
