@@ -2,6 +2,7 @@
 #include "prefill-agent/push.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "prefill-agent/push_state.h"
 #include "wire/revocation_words.h"
@@ -73,6 +74,22 @@ static void push_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
 static bool push_posting(void *self)
 {
     return ((const struct push *)self)->open_count > 0;
+}
+
+/* A job ends with the target's word that it has all; or it failed, and its counts are compared. */
+static bool push_unread(void *self, uint32_t peer, const struct kvr_pair *pair)
+{
+    const struct push *push = self;
+
+    for (uint32_t i = 0, left = push->open_count; i < KVR_TRANSFERS_MAX && left > 0; i++) {
+        const struct push_job *job = push->jobs[i];
+
+        left -= job != NULL;
+        for (uint32_t k = 0; job != NULL && job->peer == peer && k < job->posts.pair_count; k++)
+            if (memcmp(&job->posts.pairs[k].pair, pair, sizeof(*pair)) == 0)
+                return true;
+    }
+    return false;
 }
 
 static bool push_expecting(void *self)
@@ -151,6 +168,7 @@ struct kvr_group_user push_user(struct push *push)
         .epoch_closed = push_epoch_closed,
         .work = push_turns,
         .may_sleep = push_may_sleep,
+        .unread = push_unread,
         .posting = push_posting,
         .expecting = push_expecting,
         .copying = push_copying,

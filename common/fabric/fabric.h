@@ -94,6 +94,7 @@ struct kvr_rail_facts {
     bool pins_memory;   /* registered memory counts towards the limit of locked memory */
     bool pins_writable; /* memory_register takes only pages that this process may write */
     bool closes;        /* peer_close works */
+    kvr_ns rest_ns;     /* all arrivals of a connection have been read when it has rested so long */
     bool grant_keys;    /* a registration of host memory costs next to nothing and takes the key
                            that it is asked for: a target opens its regions for each GRANT alone */
     struct kvr_rail_device_facts device; /* of one opened for device_memory */
@@ -216,9 +217,11 @@ struct kvr_fabric_ops {
     kvr_status (*peer_insert)(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
                               uint64_t *ret_peer, struct kvr_error *error);
     void (*peer_remove)(struct kvr_endpoint *endpoint, uint64_t peer);
-    /* Closes the connection to a peer, while no write to the peer is in flight. The next write
-     * connects anew. NULL, or it does nothing: facts.closes says whether it can. */
-    void (*peer_close)(struct kvr_endpoint *endpoint, uint64_t peer);
+    /* Closes the connection to a peer, while no write to the peer is in flight, at both ends. The
+     * next write connects anew; *peer may have another number then. KVR_AGAIN: it cannot be closed
+     * just now, and stays. Anything else: the peer is removed. NULL, or it does nothing:
+     * facts.closes says whether it can. */
+    kvr_status (*peer_close)(struct kvr_endpoint *endpoint, uint64_t *peer);
 
     /* KVR_OK: accepted, and exactly one WRITTEN or FAILED follows (or endpoint_stop). KVR_AGAIN:
      * not accepted. Anything else: not accepted and the pair is broken. */

@@ -88,10 +88,10 @@ static void peer_remove(struct kvr_endpoint *endpoint, uint64_t peer)
     ops_of(endpoint)->peer_remove(endpoint, peer);
 }
 
-static void peer_close(struct kvr_endpoint *endpoint, uint64_t peer)
+static kvr_status peer_close(struct kvr_endpoint *endpoint, uint64_t *peer)
 {
-    if (ops_of(endpoint)->peer_close != NULL)
-        ops_of(endpoint)->peer_close(endpoint, peer);
+    return ops_of(endpoint)->peer_close != NULL ? ops_of(endpoint)->peer_close(endpoint, peer)
+                                                : KVR_OK;
 }
 
 static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)

@@ -78,7 +78,9 @@ static const struct kvr_provider rows[] = {
     /* ofi_rxm has two pools of 1024 buffers an endpoint, of 16 KiB by default, and fills
      * them again with every eighth connection; both sides of a connection must have the same size.
      * It copies an injected write that asks for a completion first and posts it like any other:
-     * injecting gains nothing. */
+     * injecting gains nothing. It closes a connection when the address is removed, and the target
+     * does so when it hears of that. A card then drops what the target has not read of its queue:
+     * a target reads 32 arrivals, and may close connections before it reads the next ones. */
     {.name = "verbs",
      .code = &libfabric,
      .default_rail = "",
@@ -90,6 +92,8 @@ static const struct kvr_provider rows[] = {
                    .by_address = true,
                    .environment = "FI_OFI_RXM_BUFFER_SIZE",
                    .environment_value = "256",
+                   .closes_removed = true,
+                   .rest_ns = 100 * KVR_MS,
                    .device_memory = true,
                    .own_buffers = 2 * 1024,
                    .own_buffer_extra = 512}},

@@ -42,6 +42,8 @@ struct kvr_libfabric_facts {
     bool by_address;        /* rails are told apart by a local IP address */
     bool memory_unlocked;   /* registrations and progress share a table without a lock */
     bool memory_cheap;      /* a registration is an entry of a table, whatever its size */
+    bool closes_removed;    /* a connection ends with the address of its peer */
+    kvr_ns rest_ns;         /* see kvr_rail_facts */
     bool hang_up_first;     /* closing an endpoint leaves its half-open connections dangling */
     const char *environment, *environment_value; /* set unless the user has set it */
     /* Buffers that each endpoint pins for messages, which we never send: how many, and by how much

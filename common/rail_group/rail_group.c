@@ -117,7 +117,8 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
     group->wake = options->wake;
     group->wake_self = options->wake_self;
     group->rail_first = group->rail_end = options->rail_first;
-    group->timers.retry_at = group->timers.silence_at = group->timers.warm_at = KVR_NEVER;
+    group->timers.retry_at = group->timers.silence_at = KVR_NEVER;
+    group->timers.surplus_at = group->timers.warm_at = KVR_NEVER;
     group->timers.silence_ns = options->silence_ns;
     group->absence.bound_ns = options->absence_ns;
     group->other_planes = options->other_planes;
@@ -135,6 +136,7 @@ kvr_status kvr_group_open(const struct kvr_group_options *options, struct kvr_gr
         group->rails[i].writes_max = window_writes(options, facts);
         group->rails[i].bytes_max = window_bytes(options, facts);
         group->rails[i].connections_max = facts->closes ? options->connections : 0;
+        group->rails[i].rest_ns = facts->rest_ns;
         flights += group->rails[i].writes_max;
     }
     status = memory_open(group, flights, ring_entries, error);
@@ -328,6 +330,8 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
         group->timers.retry_at = KVR_NEVER;
     if (now >= group->timers.silence_at) /* after the queues were read */
         group_links_silent(group);
+    if (now >= group->timers.surplus_at)
+        group_surplus_close(group);
     if (now >= group->timers.warm_at &&
         overflow_empty(group)) /* before a user's write is the first */
         moved |= group_warm(group);
@@ -477,6 +481,7 @@ kvr_ns kvr_group_wake_at(const struct kvr_group *group, kvr_ns now, kvr_ns blind
         at = now + blind_ns;
     at = at < group->timers.silence_at ? at : group->timers.silence_at;
     at = at < group->timers.warm_at ? at : group->timers.warm_at;
+    at = at < group->timers.surplus_at ? at : group->timers.surplus_at;
     at = at < look ? at : look;
     return at < group->timers.retry_at ? at : group->timers.retry_at;
 }

@@ -112,6 +112,8 @@ struct kvr_group_user {
     /* About to sleep (true): make the engines ring; false when there is work after all. Awake again
      * (false): the answer does not matter. May be NULL. */
     bool (*may_sleep)(void *self, bool asleep);
+    /* The target may not have read all that came over the pair. May be NULL: it has read all. */
+    bool (*unread)(void *self, uint32_t peer, const struct kvr_pair *pair);
     /* True while something may be posted: the group then looks at the clock often enough to see
      * that it was stopped. May be NULL: never. */
     bool (*posting)(void *self);

@@ -99,7 +99,8 @@ void group_link_remove(struct kvr_group *group, struct group_link *link)
     struct group_peer *peer = &group->peers[link->peer];
 
     assert(link->writes == 0);
-    group_link_close(group, link);
+    (void)group_link_close(group, link);
+    group_link_disconnected(link);
     if (link->inserted)
         group->ops->peer_remove(group->rails[link->pair.rail].endpoint, link->handle);
     if (peer->batch_link == link)

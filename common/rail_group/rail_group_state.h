@@ -44,6 +44,9 @@ struct group_rail {
     uint64_t bytes_max;
     _Atomic uint32_t connections; /* any thread reads it */
     uint32_t connections_max;     /* 0: any number, or the provider cannot close them */
+    kvr_ns rest_ns;               /* before one is closed */
+    uint32_t rested;              /* the link that has rested first, when last looked for, */
+    kvr_ns rested_at;             /* and when */
     uint32_t writes;              /* accepted and not yet settled */
     uint64_t bytes;
     struct group_pace pace;
@@ -88,6 +91,7 @@ struct group_timers {
     kvr_ns retry_at;   /* the first time at which a link that got AGAIN may be tried again */
     kvr_ns silence_ns; /* 0: silence is not looked for */
     kvr_ns silence_at; /* no link is silent for too long before */
+    kvr_ns surplus_at; /* a rail has more connections than it should, and some may have rested */
     kvr_ns warm_at; /* links may be cold, and are not warmed up before; KVR_NEVER: none is cold */
 };
 
@@ -183,10 +187,16 @@ void group_links_reinsert(struct kvr_group *group, uint32_t rail);
 /* rail_group_connections.c */
 /* Before the first write of a link that is not connected. */
 void group_link_connect(struct kvr_group *group, struct group_link *link);
-/* Of a link that is not connected. False, until a later time: another pair of its peer connects. */
+/* When one more connection finds room on the rail: now, or later. */
+kvr_ns group_rail_connects_at(struct kvr_group *group, struct group_rail *rail);
+/* Of a link that is not connected. False, until a later time: another pair of its peer connects, or
+ * no connection has rested for long enough. */
 bool group_link_may_connect(struct kvr_group *group, const struct group_link *link);
-void group_link_close(struct kvr_group *group, struct group_link *link); /* it has no writes */
-void group_link_disconnected(struct group_link *link);                   /* its endpoint is gone */
+/* Of connections beyond the bound, those that have rested since they were needed. */
+void group_surplus_close(struct kvr_group *group);
+/* It has no writes. False: the provider cannot just now. */
+bool group_link_close(struct kvr_group *group, struct group_link *link);
+void group_link_disconnected(struct group_link *link); /* its endpoint is gone */
 /* rail_group_spare.c */
 void group_spares_make(struct kvr_group *group); /* beside pairs that broke */
 /* The pair has broken. If it worked, every rail is tried anew. */

@@ -163,8 +163,9 @@ void group_link_probe(struct kvr_group *group, struct group_link *link)
 }
 
 /* When the link may be tried: now, or a time to come. */
-static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link *link)
+static kvr_ns may_warm_at(struct kvr_group *group, const struct group_link *link)
 {
+    kvr_ns connects_at = group_rail_connects_at(group, link->rail);
     kvr_ns rewarm_at = link->doubted && !link->wanted ? group->peers[link->peer].rewarm_at : 0;
 
     if (link->slow.is && link->slow.trial_at > rewarm_at && group_link_has_sibling(group, link))
@@ -173,6 +174,8 @@ static kvr_ns may_warm_at(const struct kvr_group *group, const struct group_link
         return rewarm_at;
     if (group_link_waits(group, link))
         return link->again.until;
+    if (link->connection == LINK_UNCONNECTED && connects_at > group->now)
+        return connects_at;
     return link->rail->writes < link->rail->writes_max ? group->now : group->now + WARM_ROOM_NS;
 }
 

@@ -28,9 +28,9 @@ static const struct kvr_option posting_rows[] = {
             .help = "Writes posted and not completed, of each rail; 0: what the provider takes."),
     POSTING("rails", "connections", COUNT, connections, .fallback = "512", .max = 1u << 20,
             .help =
-                "Connections that each rail keeps to rails of peers, on tcp: with more, the one "
-                "that rested longest is closed, and made again when it is needed. Busy ones "
-                "are not closed. 0: any number."),
+                "Connections that each rail keeps to rails of peers, on tcp and verbs: with more, "
+                "the one that rested longest is closed, and made again when it is needed. Busy "
+                "ones are not closed. 0: any number."),
     POSTING("rails", "spin", DURATION, spin, .fallback = "20us", .max = KVR_S,
             .help = "How long the rails' thread polls after the last progress before it sleeps. "
                     "Beyond 20us it leaves the core to other threads."),

@@ -10,6 +10,7 @@ extern const char *case_provider; /* that the list is run on */
 /* The rest of the list; each runs its cases and returns how many failed. */
 int conformance_writes(void);
 int conformance_epochs(void);
+int conformance_connections(void);
 
 struct party_answer case_do(struct party *party, int side, const struct party_command *command);
 struct party_answer case_tell(struct party *party, int side, party_verb verb);

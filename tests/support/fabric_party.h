@@ -29,6 +29,7 @@ typedef enum party_verb {
     PARTY_STREAM, /* the same without end and without waiting; count 0 ends it */
     PARTY_VERIFY, /* own memory holds what the other's PARTY_POST wrote; value: wrong bytes */
     PARTY_HANG_UP, /* closes the connections to the other side */
+    PARTY_COUNT,   /* value: connections of this process; see connection_count() */
     PARTY_RECYCLE, /* new endpoint on `rail`; the old one is stopped, read empty and closed */
     PARTY_RELEASE, /* the registrations of own memory; the bytes stay */
     PARTY_DIGEST,  /* value: a hash of own memory */

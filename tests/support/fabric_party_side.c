@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "tests/support/connection_count.h"
 #include "tests/support/fabric_party_bytes.h"
 
 #define SETTLE_NS KVR_S
@@ -349,7 +350,10 @@ struct party_answer party_run(struct party *party, const struct party_command *c
     case PARTY_HANG_UP:
         settle_writes(party);
         for (uint32_t r = 0; r < party->rail_count; r++)
-            party->fabric.ops->peer_close(party->endpoints[r], party->peers[r]);
+            answer.status = party->fabric.ops->peer_close(party->endpoints[r], &party->peers[r]);
+        break;
+    case PARTY_COUNT:
+        answer.value = connection_count(party->shared->provider);
         break;
     case PARTY_RECYCLE:
         answer.status = do_recycle(party, command->rail, &error);

@@ -206,6 +206,7 @@ int main(int argc, char **argv)
     }
     failed = conformance_writes();
     failed += conformance_epochs();
+    failed += conformance_connections();
     failed += conformance_rails();
     return failed;
 }

@@ -3,10 +3,6 @@
  * test_fabric_conformance.c. */
 #include "tests/support/check.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "tests/support/fabric_case.h"
 
 static void recycle_at_the_target_stops_what_lands(void **state)
@@ -177,53 +173,6 @@ static void an_address_can_be_inserted_twice(void **state)
     party_close(party);
 }
 
-/* Sockets of this process. */
-static unsigned sockets(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    const struct dirent *entry;
-    unsigned count = 0;
-
-    assert_non_null(folder);
-    while ((entry = readdir(folder)) != NULL) {
-        char target[64];
-        ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
-
-        count += length > 7 && memcmp(target, "socket:", 7) == 0;
-    }
-    closedir(folder);
-    return count;
-}
-
-/* A connection that is closed while nothing is on the way costs no write: the next one connects. */
-static void a_connection_is_closed_and_made_again(void **state)
-{
-    struct party *party = party_open(case_provider, 1);
-    struct party_command idle = {.verb = PARTY_IDLE, .count = 200};
-    struct party_command post = case_post(100, 8192, 1, 81);
-    unsigned before = sockets(), connected;
-
-    (void)state;
-    if (!case_facts(party)->closes) {
-        party_close(party);
-        skip();
-    }
-    case_write(party, 0, &post);
-    connected = sockets();
-    assert_int_equal(connected, before + 1);
-    for (int i = 0; i < 20; i++) {
-        case_tell(party, 0, PARTY_HANG_UP);
-        if (i < 5) {
-            (void)party_do(party, 0, &idle);
-            assert_int_equal(sockets(), before);
-        }
-        case_write(party, 0, &post);
-        assert_int_equal(sockets(), connected);
-    }
-    case_write(party, 1, &post); /* and the other way */
-    party_close(party);
-}
-
 int conformance_epochs(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,7 +183,6 @@ int conformance_epochs(void)
         cmocka_unit_test(a_restarted_peer_is_written_to),
         cmocka_unit_test(a_target_outlives_its_writers),
         cmocka_unit_test(an_address_can_be_inserted_twice),
-        cmocka_unit_test(a_connection_is_closed_and_made_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

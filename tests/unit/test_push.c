@@ -471,6 +471,29 @@ static void keys_of_the_grant_are_used(void **state)
     assert_true(all_written_with(0, 77, 1 << 20) && all_written_with(1, 77, 1 << 20));
 }
 
+/* Until a job ends, its target has not said that it has read the arrivals. */
+static void pairs_are_unread_until_the_job_ends(void **state)
+{
+    struct kvr_group_user user = push_user(&push);
+    struct kvr_pair pair, other;
+
+    (void)state;
+    job_open(KVR_DIGEST_OFF);
+    layers_ready(SMALL_LAYERS);
+    assert_int_equal(posted(), SMALL_CHUNKS);
+    pair = job.posts.pairs[0].pair;
+    other = pair;
+    other.epoch++;
+    assert_true(user.unread(user.self, job.peer, &pair));
+    assert_false(user.unread(user.self, job.peer, &other));
+    assert_false(user.unread(user.self, job.peer + 1, &pair));
+    tell_push(PUSH_MESSAGE(PUSH_STOP));
+    tell_push(PUSH_MESSAGE(PUSH_CLOSE));
+    complete_all();
+    assert_true(was_told(PUSH_CLOSED));
+    assert_false(user.unread(user.self, job.peer, &pair));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_push, close_push)
@@ -489,6 +512,7 @@ int main(void)
         CASE(push_says_when_no_rail_is_left),
         CASE(push_says_that_other_rails_are_lost_too),
         CASE(push_hashes_what_it_posts),
+        CASE(pairs_are_unread_until_the_job_ends),
         CASE(push_looks_often_where_a_gpu_stores_words),
     };
 

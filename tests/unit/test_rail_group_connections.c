@@ -13,6 +13,7 @@
 #define BOUND     16u
 #define ADDRESSES (PEERS * KVR_RAILS_MAX)
 #define QUEUE     4096u
+#define REST_NS   (40 * KVR_MS)
 
 struct kvr_rail {
     struct kvr_rail_facts facts;
@@ -21,8 +22,12 @@ struct kvr_rail {
 struct kvr_endpoint {
     struct link {
         bool open, connecting;
+        bool gone; /* closing it has given the peer another number, or has removed it */
         uint32_t writes;
-    } links[ADDRESSES];
+        kvr_ns settled_at;  /* the last of them */
+    } links[2 * ADDRESSES]; /* each peer has two numbers, by turns */
+    bool loses_peers;       /* that are closed */
+    bool holds_on;          /* closes none just now */
     uint32_t open, most, closed, queued, first;
     uint64_t contexts[QUEUE], peers[QUEUE];
     uint64_t connecting[QUEUE]; /* peers, until the next poll */
@@ -33,6 +38,8 @@ struct kvr_endpoint {
 static struct kvr_rail rails[RAILS];
 static struct kvr_endpoint *endpoints[RAILS];
 static uint32_t endpoint_count;
+static kvr_ns clock_now = KVR_S;
+static uint32_t unread_peers; /* those below it have not read all that came */
 
 static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
 {
@@ -79,24 +86,35 @@ static kvr_status peer_insert(struct kvr_endpoint *endpoint, const uint8_t *addr
     return KVR_OK;
 }
 
-static void peer_close(struct kvr_endpoint *endpoint, uint64_t peer)
+static kvr_status peer_close(struct kvr_endpoint *endpoint, uint64_t *peer)
 {
-    assert_true(endpoint->links[peer].open);
-    assert_int_equal(endpoint->links[peer].writes, 0);
-    endpoint->links[peer] = (struct link){0};
+    assert_true(endpoint->links[*peer].open);
+    assert_int_equal(endpoint->links[*peer].writes, 0);
+    assert_true(*peer % ADDRESSES / KVR_RAILS_MAX >= unread_peers);
+    assert_true(clock_now >= endpoint->links[*peer].settled_at + rails[0].facts.rest_ns);
+    if (endpoint->holds_on)
+        return KVR_AGAIN;
+    endpoint->links[*peer] = (struct link){.gone = true};
     endpoint->open--;
     endpoint->closed++;
+    if (endpoint->loses_peers)
+        return KVR_NO_MEMORY;
+    *peer = *peer < ADDRESSES ? *peer + ADDRESSES : *peer - ADDRESSES;
+    endpoint->links[*peer].gone = false;
+    return KVR_OK;
 }
 
 static void peer_remove(struct kvr_endpoint *endpoint, uint64_t peer)
 {
     assert_false(endpoint->links[peer].open);
+    assert_false(endpoint->links[peer].gone);
 }
 
 static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write)
 {
     struct link *link = &endpoint->links[write->peer];
 
+    assert_false(link->gone);
     if (!link->open) {
         *link = (struct link){.open = true, .connecting = true};
         endpoint->connecting[endpoint->connecting_count++] = write->peer;
@@ -120,6 +138,7 @@ static unsigned poll(struct kvr_endpoint *endpoint, struct kvr_completion *ret_c
         endpoint->links[endpoint->connecting[--endpoint->connecting_count]].connecting = false;
     while (!endpoint->holds && endpoint->queued > 0 && count < capacity) {
         endpoint->links[endpoint->peers[endpoint->first]].writes--;
+        endpoint->links[endpoint->peers[endpoint->first]].settled_at = clock_now;
         ret_completions[count++] =
             (struct kvr_completion){.kind = KVR_COMPLETION_WRITTEN,
                                     .has_context = true,
@@ -173,6 +192,12 @@ static void user_epoch_closed(void *self, kvr_ns now, uint32_t rail, uint32_t ep
     (void)self, (void)now, (void)rail, (void)epoch;
 }
 
+static bool user_unread(void *self, uint32_t peer, const struct kvr_pair *pair)
+{
+    (void)self, (void)pair;
+    return peer < unread_peers;
+}
+
 static bool user_work(void *self, kvr_ns now)
 {
     (void)self, (void)now;
@@ -185,7 +210,7 @@ static bool user_expecting(void *self)
     return false;
 }
 
-static struct kvr_group *open_group(bool closes)
+static struct kvr_group *open_group(bool closes, kvr_ns rest_ns)
 {
     static struct kvr_rail *list[RAILS];
     struct kvr_group_options options = {.fabric = &fabric,
@@ -196,6 +221,7 @@ static struct kvr_group *open_group(bool closes)
                                                  .written = user_written,
                                                  .epoch_closed = user_epoch_closed,
                                                  .work = user_work,
+                                                 .unread = user_unread,
                                                  .expecting = user_expecting}};
     struct kvr_error error = {0};
     struct kvr_group *group = NULL;
@@ -207,21 +233,20 @@ static struct kvr_group *open_group(bool closes)
                                                            .pieces_remote = 1,
                                                            .bytes_max = UINT64_MAX,
                                                            .outstanding_max = 1024},
-                                                 .closes = closes};
+                                                 .closes = closes,
+                                                 .rest_ns = rest_ns};
         list[i] = &rails[i];
     }
     assert_int_equal(kvr_group_open(&options, &group, &error), KVR_OK);
     return group;
 }
 
-static kvr_ns now = KVR_S;
-
 static void step(struct kvr_group *group)
 {
     struct kvr_group_message message;
 
-    now += KVR_MS;
-    (void)kvr_group_step(group, now);
+    clock_now += KVR_MS;
+    (void)kvr_group_step(group, clock_now);
     while (kvr_group_event(group, &message))
         ;
 }
@@ -248,7 +273,7 @@ static void peers_add(struct kvr_group *group)
 }
 
 /* How many steps it waits for a connection. */
-static unsigned write_to(struct kvr_group *group, uint32_t peer)
+static unsigned write_within(struct kvr_group *group, uint32_t peer, unsigned most)
 {
     static uint8_t bytes[64];
     static struct kvr_region local = {.base = bytes, .rail_count = RAILS};
@@ -261,9 +286,14 @@ static unsigned write_to(struct kvr_group *group, uint32_t peer)
     local.layout.bytes = remote.layout.bytes = sizeof(bytes);
     while (kvr_group_post(group, &write, &pair) == KVR_AGAIN) {
         step(group);
-        assert_true(waited++ < 10);
+        assert_true(waited++ < most);
     }
     return waited;
+}
+
+static unsigned write_to(struct kvr_group *group, uint32_t peer)
+{
+    return write_within(group, peer, 10);
 }
 
 static uint32_t sum(size_t offset)
@@ -277,7 +307,7 @@ static uint32_t sum(size_t offset)
 
 static void connections_stay_under_the_bound(void **state)
 {
-    struct kvr_group *group = open_group(true);
+    struct kvr_group *group = open_group(true, 0);
     struct kvr_rng rng;
     uint32_t closed = 0;
 
@@ -302,8 +332,7 @@ static void connections_stay_under_the_bound(void **state)
 
 static void busy_connections_are_kept(void **state)
 {
-    struct kvr_group *group = open_group(true);
-    uint32_t busy;
+    struct kvr_group *group = open_group(true, 0);
 
     (void)state;
     peers_add(group);
@@ -312,22 +341,95 @@ static void busy_connections_are_kept(void **state)
     for (unsigned i = 0; i < RAILS * BOUND * 2; i++)
         (void)write_to(group, i % PEERS);
     assert_true(sum(offsetof(struct kvr_endpoint, open)) > RAILS * BOUND); /* see peer_close, too */
-    busy = sum(offsetof(struct kvr_endpoint, open));
     for (uint32_t i = 0; i < RAILS; i++)
         endpoints[i]->holds = false;
-    step(group);
-    step(group);
-    for (unsigned i = 0; i < PEERS * 4; i++) { /* a rail comes under the bound when it connects */
+    for (unsigned i = 0; i < 2100; i++) /* they rest, and nothing connects */
+        step(group);
+    for (uint32_t i = 0; i < RAILS; i++)
+        assert_int_equal(endpoints[i]->open, BOUND);
+    kvr_group_close(group);
+}
+
+/* A provider closes by removing the address, and finds no memory to insert it anew. */
+static void a_peer_that_is_lost_is_written_to_over_other_rails(void **state)
+{
+    struct kvr_group *group = open_group(true, 0);
+
+    (void)state;
+    peers_add(group);
+    endpoints[0]->loses_peers = true;
+    for (unsigned i = 0; i < PEERS * 64; i++) {
+        assert_in_range(write_to(group, i % PEERS), 0, 1);
+        step(group);
+    }
+    assert_true(endpoints[0]->closed > 10);
+    assert_int_equal(kvr_group_counters(group, 0).connections, endpoints[0]->open);
+    kvr_group_close(group);
+}
+
+/* All peers in turn, as fast as their connections are closed. */
+static void a_connection_rests_before_it_is_closed(void **state)
+{
+    struct kvr_group *group = open_group(true, REST_NS);
+    unsigned most = 0;
+
+    (void)state;
+    peers_add(group);
+    for (unsigned i = 0; i < 20 * RAILS * BOUND; i++) { /* see peer_close, too */
+        unsigned waited = write_within(group, i % PEERS, REST_NS / KVR_MS + 2);
+
+        most = waited > most ? waited : most;
+        if (i % 64 == 0)
+            step(group);
+    }
+    assert_in_range(most, 2, REST_NS / KVR_MS + 2);
+    for (uint32_t i = 0; i < RAILS; i++) {
+        assert_in_range(endpoints[i]->most, 1, BOUND);
+        assert_int_equal(kvr_group_counters(group, i).connections, endpoints[i]->open);
+    }
+    kvr_group_close(group);
+}
+
+/* More peers than connections have unread arrivals: then the bound is exceeded, after a rest. */
+static void what_the_target_has_not_read_is_kept(void **state)
+{
+    struct kvr_group *group = open_group(true, REST_NS);
+
+    (void)state;
+    unread_peers = PEERS / 2;
+    peers_add(group);
+    for (unsigned i = 0; i < 8 * RAILS * BOUND; i++) /* see peer_close, too */
+        (void)write_within(group, i % PEERS, REST_NS / KVR_MS + 2);
+    assert_true(sum(offsetof(struct kvr_endpoint, closed)) > 0);
+    unread_peers = PEERS;
+    for (unsigned i = 0; i < 8 * RAILS * BOUND; i++)
+        (void)write_within(group, i % PEERS, REST_NS / KVR_MS + 2);
+    unread_peers = 0;
+    for (uint32_t i = 0; i < RAILS; i++)
+        assert_int_equal(kvr_group_counters(group, i).connections, endpoints[i]->open);
+    kvr_group_close(group);
+}
+
+static void what_cannot_be_closed_just_now_is_kept(void **state)
+{
+    struct kvr_group *group = open_group(true, 0);
+
+    (void)state;
+    peers_add(group);
+    endpoints[0]->holds_on = true;
+    for (unsigned i = 0; i < PEERS * 64; i++) {
         (void)write_to(group, i % PEERS);
         step(group);
     }
-    assert_true(sum(offsetof(struct kvr_endpoint, open)) < busy / 2 + RAILS * BOUND / 2);
+    assert_int_equal(endpoints[0]->closed, 0);
+    assert_true(endpoints[0]->open > BOUND);
+    assert_int_equal(kvr_group_counters(group, 0).connections, endpoints[0]->open);
     kvr_group_close(group);
 }
 
 static void a_provider_that_cannot_close_keeps_all(void **state)
 {
-    struct kvr_group *group = open_group(false);
+    struct kvr_group *group = open_group(false, 0);
 
     (void)state;
     peers_add(group);
@@ -345,6 +447,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_stay_under_the_bound),
         cmocka_unit_test(busy_connections_are_kept),
+        cmocka_unit_test(a_peer_that_is_lost_is_written_to_over_other_rails),
+        cmocka_unit_test(a_connection_rests_before_it_is_closed),
+        cmocka_unit_test(what_the_target_has_not_read_is_kept),
+        cmocka_unit_test(what_cannot_be_closed_just_now_is_kept),
         cmocka_unit_test(a_provider_that_cannot_close_keeps_all),
     };
 

@@ -70,7 +70,7 @@ kvr_status ofi_congestion_choose(const char *wish, struct kvr_rail *rail, struct
 
 void ofi_congestion_expect(struct kvr_endpoint *endpoint, uint64_t peer)
 {
-    if (endpoint->rail->congestion[0] != '\0' && peer < OFI_TUNED_PEERS)
+    if (endpoint->rail->congestion[0] != '\0' && peer < OFI_PEERS)
         endpoint->untuned[peer / 64] |= UINT64_C(1) << (peer % 64);
 }
 
@@ -100,7 +100,7 @@ void ofi_congestion_connected(struct kvr_endpoint *endpoint, uint64_t peer)
     struct search search = {.rail = endpoint->rail};
     size_t bytes = sizeof(search.peer);
 
-    if (peer >= OFI_TUNED_PEERS || (endpoint->untuned[peer / 64] & bit) == 0)
+    if (peer >= OFI_PEERS || (endpoint->untuned[peer / 64] & bit) == 0)
         return;
     endpoint->untuned[peer / 64] &= ~bit;
     if (fi_av_lookup(endpoint->av, peer, &search.peer, &bytes) == 0)

@@ -62,6 +62,13 @@ static void refuse_second_mapping(void)
     setenv("FI_HMEM_CUDA_USE_GDRCOPY", "0", 0);
 }
 
+/* Else ofi_rxm keeps a connection when the address of its peer is removed (1.17 to 2.6). For
+ * ofi_peer_may_go() no other value will do. */
+static void close_with_addresses(void)
+{
+    setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
+}
+
 void kvr_fabric_ofi_host_only(void)
 {
     setenv("FI_HMEM", "system", 0);
@@ -74,6 +81,7 @@ static void prepare_environment(void)
 
     refuse_registration_cache();
     refuse_second_mapping();
+    close_with_addresses();
     for (unsigned i = 0; (provider = kvr_provider_at(i)) != NULL; i++) {
         const struct kvr_libfabric_facts *facts = &provider->libfabric;
 
@@ -436,7 +444,8 @@ void ofi_facts(const struct kvr_provider *provider, const struct fi_info *info,
         .progress_manual = info->domain_attr->data_progress == FI_PROGRESS_MANUAL,
         .needs_senders = known->needs_senders,
         .exposed = provider->exposed,
-        .closes = provider->kernel_tcp,
+        .closes = provider->kernel_tcp || known->closes_removed,
+        .rest_ns = known->rest_ns,
         .pins_memory = (info->domain_attr->mr_mode & FI_MR_ALLOCATED) != 0,
         .grant_keys = grant_keys(known, info->domain_attr),
     };

@@ -130,18 +130,35 @@ static void hang_up_on_peer(void *self, int fd)
         shutdown(fd, SHUT_RDWR);
 }
 
-/* libfabric has no call for that, and keeps a connection when its address is removed. The peer's
- * address and ours name the socket: an endpoint connects to a peer once. */
-void ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t peer)
+/* The peer's address and ours name the socket: an endpoint connects to a peer once. */
+static void hang_up_sockets(struct kvr_endpoint *endpoint, const struct sockaddr_storage *peer)
 {
-    struct hang_up_peer search;
-    size_t bytes = sizeof(search.peer);
+    struct hang_up_peer search = {.peer = *peer};
 
-    memset(&search, 0, sizeof(search));
     memcpy(&search.local, endpoint->address, endpoint->address_bytes);
     port_clear(&search.local);
-    if (endpoint->rail->facts.closes && fi_av_lookup(endpoint->av, peer, &search.peer, &bytes) == 0)
-        ofi_sockets_each(hang_up_on_peer, &search);
+    ofi_sockets_each(hang_up_on_peer, &search);
+}
+
+/* libfabric has no call for that. Its tcp keeps a connection when the address is removed. ofi_rxm
+ * closes it then, with its queue pair, and the other end when the kernel there sees the end. */
+kvr_status ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t *peer)
+{
+    struct sockaddr_storage address;
+    size_t bytes = sizeof(address);
+    struct kvr_error error;
+
+    memset(&address, 0, sizeof(address));
+    if (!endpoint->rail->facts.closes || fi_av_lookup(endpoint->av, *peer, &address, &bytes) != 0)
+        return KVR_OK;
+    if (!endpoint->rail->provider->libfabric.closes_removed) {
+        hang_up_sockets(endpoint, &address);
+        return KVR_OK;
+    }
+    if (!ofi_peer_may_go(endpoint, *peer))
+        return KVR_AGAIN;
+    ofi_peer_remove(endpoint, *peer);
+    return ofi_peer_insert(endpoint, (const uint8_t *)&address, (uint32_t)bytes, peer, &error);
 }
 
 void ofi_sockets_hang_up(struct kvr_endpoint *endpoint)

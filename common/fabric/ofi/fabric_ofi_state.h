@@ -60,8 +60,8 @@ struct ofi_line {
 };
 #define OFI_LINES 64
 
-#define OFI_TUNED_PEERS                                                                            \
-    16384u /* of an endpoint, at most; the connections of others are the host's */
+/* Of an endpoint, that have bits below. Connections to others are neither tuned nor closed. */
+#define OFI_PEERS 16384u
 
 struct kvr_endpoint {
     struct kvr_fabric_owner owner;
@@ -79,9 +79,10 @@ struct kvr_endpoint {
     struct ofi_context *contexts; /* NULL where the provider needs none */
     struct ofi_context *free_contexts;
     uint32_t context_count;
-    struct ofi_line lines[OFI_LINES];       /* where the rail acknowledges, as the next */
-    struct ofi_context *ready;              /* were held, and will be reported next */
-    uint64_t untuned[OFI_TUNED_PEERS / 64]; /* bits: no write to that peer has completed yet */
+    struct ofi_line lines[OFI_LINES]; /* where the rail acknowledges, as the next */
+    struct ofi_context *ready;        /* were held, and will be reported next */
+    uint64_t untuned[OFI_PEERS / 64]; /* no write to that peer has completed yet */
+    uint64_t refused[OFI_PEERS / 64]; /* the provider refused the last write to it */
 };
 
 /* fabric_ofi_info.c */
@@ -171,7 +172,8 @@ void ofi_congestion_connected(struct kvr_endpoint *endpoint, uint64_t peer); /* 
 /* fabric_ofi_write.c */
 kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address, uint32_t bytes,
                            uint64_t *ret_peer, struct kvr_error *error);
-void ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t peer);
+kvr_status ofi_peer_close(struct kvr_endpoint *endpoint, uint64_t *peer);
+bool ofi_peer_may_go(const struct kvr_endpoint *endpoint, uint64_t peer); /* its address */
 void ofi_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer);
 void ofi_context_free(struct kvr_endpoint *endpoint, struct ofi_context *context);
 kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_write *write);

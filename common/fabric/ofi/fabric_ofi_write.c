@@ -50,11 +50,34 @@ kvr_status ofi_peer_insert(struct kvr_endpoint *endpoint, const uint8_t *address
     return KVR_OK;
 }
 
+/* ofi_rxm closes a connection with its address. It follows a null pointer where the connection has
+ * been begun and has no endpoint: the route was missing, or both ends connected at once and the
+ * peer's attempt has not come (1.17 to 2.6). If it took the last write, the endpoint is there. */
+bool ofi_peer_may_go(const struct kvr_endpoint *endpoint, uint64_t peer)
+{
+    return !endpoint->rail->provider->libfabric.closes_removed ||
+           (peer < OFI_PEERS && (endpoint->refused[peer / 64] & (UINT64_C(1) << (peer % 64))) == 0);
+}
+
+static void peer_took(struct kvr_endpoint *endpoint, uint64_t peer, bool took)
+{
+    uint64_t bit = UINT64_C(1) << (peer % 64);
+
+    if (peer >= OFI_PEERS)
+        return;
+    if (took)
+        endpoint->refused[peer / 64] &= ~bit;
+    else
+        endpoint->refused[peer / 64] |= bit;
+}
+
+/* An address that may not go stays until its endpoint ends. */
 void ofi_peer_remove(struct kvr_endpoint *endpoint, uint64_t peer)
 {
     fi_addr_t place = peer;
 
-    (void)fi_av_remove(endpoint->av, &place, 1, 0);
+    if (ofi_peer_may_go(endpoint, peer))
+        (void)fi_av_remove(endpoint->av, &place, 1, 0);
 }
 
 static struct ofi_context *take_context(struct kvr_endpoint *endpoint,
@@ -134,6 +157,7 @@ kvr_status ofi_write(struct kvr_endpoint *endpoint, const struct kvr_fabric_writ
         message.context = slot = take_context(endpoint, write);
     }
     code = fi_writemsg(endpoint->ep, &message, flags);
+    peer_took(endpoint, write->peer, code == 0);
     if (code != 0 && slot != NULL)
         ofi_context_free(endpoint, slot);
     else if (endpoint->rail->acknowledges)
