@@ -73,6 +73,7 @@ run_case receiver_killed_idle killed.sh idle
 run_case receiver_killed_busy killed.sh busy
 run_case receiver_cut_and_healed lost_rail.sh cut
 run_case sender_unplugged lost_rail.sh unplug
+run_case connections connections.sh
 run_case memlock memlock.sh
 run_case two_nodes numa.sh
 run_case sender_down lost_rail.sh down # last: it spoils a rail
