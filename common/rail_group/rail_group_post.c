@@ -127,14 +127,19 @@ static inline kvr_status post_flight(struct kvr_group *group, struct group_link 
     flight->posted_at = group->now;
     flight->asks = write->acknowledged;
     status = write_on(group, rail, write);
-    if (status == KVR_OK) {
+    if (status == KVR_OK)
         rail->unrung = write->more;
-        link->look.asked_at = write->acknowledged ? group->now : link->look.asked_at;
-        link->look.unasked = !write->acknowledged;
-    } else {
+    else
         flight_free(&group->flights, flight);
-    }
     return status;
+}
+
+/* The last write that was accepted asks, or does not. */
+static inline void look_asked(const struct kvr_group *group, struct group_link *link, bool asks)
+{
+    link->look.unasked = !asks;
+    if (asks)
+        link->look.asked_at = group->now;
 }
 
 /* Not on this link, which now waits or is broken. */
@@ -167,6 +172,7 @@ kvr_status group_post_alone(struct kvr_group *group, struct group_link *link,
     status = post_flight(group, link, 0, 0, write);
     if (status != KVR_OK)
         return not_taken(group, link, status);
+    look_asked(group, link, write->acknowledged);
     taken(group, link, 1, 0);
     group_count(&link->rail->counters.batches, 1);
     return KVR_OK;
@@ -206,6 +212,7 @@ static kvr_status post_on(struct kvr_group *group, struct group_peer *peer,
     status = post_flight(group, link, post->token, bytes, &write);
     if (status != KVR_OK)
         return not_accepted(group, peer, link, status);
+    look_asked(group, link, write.acknowledged);
     accepted(group, peer, link, 1, bytes, write.more);
     return KVR_OK;
 }
@@ -386,8 +393,11 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
     *ret_posted = posted;
     if (group->clock != NULL)
         group_count(&lane.link->rail->counters.post_ns, group->clock() - began);
-    if (posted > 0)
+    if (posted > 0) {
+        /* A write that ended the batch was the last, unless the provider refused it. */
+        look_asked(group, lane.link, tried == KVR_OK && write.acknowledged);
         accepted(group, peer, lane.link, posted, posted_bytes, false);
+    }
     return tried == KVR_OK ? status : not_accepted(group, peer, lane.link, tried);
 }
 
