@@ -78,7 +78,7 @@ last_line "$verdict"
 address=$(sed -n 's,^The dashboard: \(https://[^ ]*\) .*,\1,p' "$work/out")
 ca=$(sed -n 's,.*its CA: \([^;]*\);.*,\1,p' "$work/out")
 token=$(sed -n 's,.*its token: \([^)]*\)).*,\1,p' "$work/out")
-[ "$(curl -s --cacert "$ca" -H "Authorization: Bearer $token" "${address}healthz")" = '{"status":"ok"}' ] ||
+curl -s --cacert "$ca" -H "Authorization: Bearer $token" "${address}healthz" | grep -qF '{"status":"ok",' ||
     fail "no dashboard at '$address'"
 [ "$(curl -s -o "$work/refused" -w '%{http_code}' --cacert "$ca" "${address}api/v1/agents")" = 401 ] ||
     fail "the dashboard's data are open to all"
