@@ -36,8 +36,7 @@ fetch() {
     # shellcheck disable=SC2046 # variables
     env $(tool_environment) "$bin/kvrail" replay --source-socket "$work/source.sock" --target-socket "$work/target$1.sock" \
         --source-agent "$source_agent" --trace "$trace" --format azure --requests "$2" --seed "$3" \
-        --kv-bytes-per-token 512 \
-        --layers 4 --pool-bytes 8M --json "$work/fetch$1.json" >"$work/fetch$1.log" 2>&1 || return 1
+        --kv-bytes-per-token 512 --layers 4 --pool-bytes 8M --json "$work/fetch$1.json" >"$work/fetch$1.log" 2>&1 || return 1
     grep -q "^  \"verified\": $2,*$" "$work/fetch$1.json" && grep -q '^  "retries": 0,*$' "$work/fetch$1.json"
 }
 
@@ -53,6 +52,12 @@ targets_have() {
 comes_under() {
     open=$(queue_pairs 1)
     [ "$open" -le "$bound" ] && targets_have "$open"
+}
+
+# has_closed COUNT: the agents have reported so many.
+has_closed() {
+    closed=$(metrics | awk '/^kvrail_rail_connections_closed_total[{]/ { sum += $2 } END { print sum + 0 }')
+    [ "$closed" -ge "$1" ]
 }
 
 need kvrail kvrail-scheduler prefill-agent decode-agent
@@ -77,7 +82,7 @@ wait_for 15 comes_under || fail "after the rounds, the prefill-agent has $open q
 alone=$(most)
 [ "$alone" -ge 1 ] || fail "no queue pair was counted"
 [ "$alone" -le "$bound" ] || fail "the prefill-agent had $alone queue pairs"
-await_rail 1 connections_closed 3
+wait_for 15 has_closed 4 || fail "the scheduler knows of $closed closed connections"
 
 fetching=
 for peer in $peers; do
