@@ -39,8 +39,9 @@ credentials decode flood >/dev/null
 flood_pid=$!
 started_pids="$started_pids $flood_pid"
 wait_for 30 rises hellos_limited || fail "the flood of HELLOs is not limited"
-rounds=0
-while [ $rounds -lt 3 ]; do
+rounds=0 most=3
+[ -z "${KVRAIL_SANITIZE:-}" ] || most=1
+while [ $rounds -lt $most ]; do
     rounds=$((rounds + 1))
     replay --requests 60 --concurrency 30 --seed $((rounds + 1)) || fail "the replay ended in $? in a crowd"
     expect verified 60

@@ -5,7 +5,7 @@
 # tests/support/revoked.c is both engines and looks at each layer when LAYER_IN comes. The target's beats are
 # long, so that its events after the stop are not held back for its absence. The thread that wakes first is
 # chance: without the rule one round in some fifteen goes wrong. KVRAIL_SCALE is a percentage of the rounds
-# with cancel; one is left at least.
+# with cancel; one is left at least, and KVRAIL_CAMPAIGN=1 plays twice as many.
 set -eu
 how=${1:?cancel or kill}
 provider=${provider:-local}
@@ -15,7 +15,8 @@ prefill_options="--heartbeat 200ms"
 start_all
 
 rounds=5
-[ "$how" != cancel ] || rounds=$((20 * ${KVRAIL_SCALE:-100} / 100))
+[ "$how" != cancel ] || rounds=$((10 * ${KVRAIL_SCALE:-100} / 100))
+[ -z "${KVRAIL_CAMPAIGN:-}" ] || rounds=$((2 * rounds))
 [ "$rounds" -gt 0 ] || rounds=1
 round=0 idle=0
 while [ "$round" -lt "$rounds" ]; do

@@ -28,6 +28,8 @@ import harness
 from servers import BLOCK, Pair, Proxy, metric_of_scheduler, new_prompt, not_done, tokens_of, wait_until
 
 AT_ONCE = 8
+# A third of the prompts, unless this is a campaign.
+CAMPAIGN = bool(os.environ.get("KVRAIL_CAMPAIGN"))
 IDLE_SECONDS = 90
 AGAIN_SECONDS = 120
 
@@ -84,17 +86,18 @@ class Case(unittest.TestCase):
 
 
 class Answers(Case):
-    """Two hundred prompts, and those that must be there before others."""
+    """Two hundred prompts in a campaign, and those that must be there before others."""
 
     def test_answers_depend_on_the_whole_prompt(self) -> None:
         end = self.prompt(300)
         self.assertNotEqual(pair.alone(self.prompt(16) + end), pair.alone(self.prompt(16) + end))
 
     def test_new_prompts(self) -> None:
-        prompts = [self.prompt() for _ in range(60)]
+        prompts = [self.prompt() for _ in range(60 if CAMPAIGN else 20)]
         hits_before, moved_before = pair.hits(), moved()
-        self.compare(prompts[:20], 1)
-        self.compare(prompts[20:], 4)
+        alone = len(prompts) // 3
+        self.compare(prompts[:alone], 1)
+        self.compare(prompts[alone:], 4)
         loaded = sum(len(prompt) - 1 for prompt in prompts)  # the last token is computed
         self.assertGreaterEqual(pair.hits() - hits_before, loaded)
         wait_until(
@@ -108,13 +111,13 @@ class Answers(Case):
         begins = [self.prompt(self.random.randrange(BLOCK, 4 * BLOCK)) for _ in range(10)]
         self.compare(begins, 4)
         hits_before, local_before = pair.hits(), pair.local_hits()
-        prompts = [begin + self.prompt(BLOCK + number) for number in range(6) for begin in begins]
+        prompts = [begin + self.prompt(BLOCK + number) for number in range(6 if CAMPAIGN else 2) for begin in begins]
         self.compare(prompts, 4)
         self.assertGreaterEqual(pair.local_hits() - local_before, len(prompts) * BLOCK)
         self.assertGreaterEqual(pair.hits() - hits_before, len(prompts) * BLOCK)
 
     def test_prompts_that_are_there_already(self) -> None:
-        prompts = [self.prompt(blocks * BLOCK + 1) for blocks in range(1, 6)] * 4
+        prompts = [self.prompt(blocks * BLOCK + 1) for blocks in range(1, 6)] * (4 if CAMPAIGN else 2)
         self.compare(prompts[:5], 1)
         hits_before, local_before = pair.hits(), pair.local_hits()
         self.compare(prompts, 4)
@@ -123,8 +126,8 @@ class Answers(Case):
 
     def test_twenty_at_once(self) -> None:
         """More than the servers compute at once: the others wait in their queues."""
-        prompts = [self.prompt() for _ in range(40)]
-        prompts += [prompt[:BLOCK] + self.prompt() for prompt in prompts[:20]]
+        prompts = [self.prompt() for _ in range(40 if CAMPAIGN else 20)]
+        prompts += [prompt[:BLOCK] + self.prompt() for prompt in prompts[: len(prompts) // 2]]
         self.compare(self.random.sample(prompts, len(prompts)), 20)
 
 

@@ -19,7 +19,7 @@ from leftovers import alarms, nothing_held  # noqa: E402
 from programs import BOUND_S, CABLES, Replay, World, make_certificates, wait_until, write_trace  # noqa: E402
 from soak_load import Load, Tally  # noqa: E402
 
-CAMPAIGN_MINUTES, CI_MINUTES = 120.0, 1.25
+CAMPAIGN_MINUTES, CI_MINUTES = 120.0, 0.75
 SAMPLE_S, SAMPLES_LEAST = 30, 32
 GAP_S, SHORT_GAP_S = (5, 25), (1, 3)  # between two strikes
 CLEAN_REQUESTS, CLEAN_S = 24, 15
