@@ -1,6 +1,7 @@
 #include "wire/session_queue.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define NONE            KVR_QUEUE_NONE
 /* Kept for urgent messages when bulk has filled the rest. */
@@ -9,6 +10,9 @@
 /* A sender of patient messages waits until half is free; other messages end the session where there
  * is no room. This part is kept for them. */
 #define PATIENT_PART    4u
+/* Frames move to the beginning when they lie behind so many bytes, and are a part of these. */
+#define GATHER_BYTES    65536u
+#define GATHER_PART     4u
 
 size_t kvr_session_queue_bytes(uint32_t byte_capacity, uint32_t entry_capacity)
 {
@@ -184,6 +188,28 @@ static void drop_first(struct kvr_session_queue *queue)
     entry->acknowledged = true;
 }
 
+/* A queue that is never empty would walk through its whole memory, and take each page of it from
+ * the system. */
+static void gather(struct kvr_session_queue *queue)
+{
+    uint32_t start, used;
+
+    if (queue->entry_count == 0) {
+        queue->entry_first = queue->byte_end = 0;
+        return;
+    }
+    start = byte_start(queue);
+    if (queue->byte_end <= start || start < GATHER_BYTES)
+        return;
+    used = queue->byte_end - start;
+    if (used > start / GATHER_PART)
+        return;
+    memcpy(queue->bytes, queue->bytes + start, used);
+    for (uint32_t i = 0; i < queue->entry_count; i++)
+        queue->entries[(queue->entry_first + i) % queue->entry_capacity].offset -= start;
+    queue->byte_end = used;
+}
+
 bool kvr_session_queue_acknowledge(struct kvr_session_queue *queue, uint64_t seen)
 {
     if (seen > queue->number || seen < queue->acknowledged)
@@ -196,6 +222,7 @@ bool kvr_session_queue_acknowledge(struct kvr_session_queue *queue, uint64_t see
         queue->entry_first = (queue->entry_first + 1) % queue->entry_capacity;
         queue->entry_count--;
     }
+    gather(queue);
     return true;
 }
 

@@ -10,7 +10,8 @@
  * Messages that can wait (kvr_message_patient) leave a quarter of the room to those that cannot.
  *
  * Frames lie in one ring of bytes, in the order in which they were added. One that is acknowledged
- * out of that order leaves a hole until the older ones have gone too. */
+ * out of that order leaves a hole until the older ones have gone too. A few frames far behind the
+ * beginning move there, so that a queue uses no more memory than its longest backlog. */
 #ifndef KVR_WIRE_SESSION_QUEUE_H
 #define KVR_WIRE_SESSION_QUEUE_H
 

@@ -20,6 +20,20 @@ def of_process(pid):
             "fds": len(os.listdir(f"/proc/{pid}/fd")), "threads": len(os.listdir(f"/proc/{pid}/task"))}
 
 
+def mappings(pid, most=8):
+    """Where the anonymous memory lies: {"size KiB path at its address": KiB}, the largest shares."""
+    found = {}
+    with open(f"/proc/{pid}/smaps", encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if "-" in words[0] and not words[0].endswith(":"):
+                begin, end = (int(address, 16) for address in words[0].split("-"))
+                name = f"{(end - begin) >> 10} KiB {words[5] if len(words) > 5 else 'unnamed'} at {begin:x}"
+            elif words[0] == "Anonymous:":
+                found[name] = int(words[1])
+    return dict(sorted(found.items(), key=lambda item: -item[1])[:most])
+
+
 def of_agents(world):
     """{name: values}; {}: the scheduler does not answer."""
     try:

@@ -96,6 +96,8 @@ class Soak:
             self.tally.problem(f"the agents hold something at rest: {'; '.join(held) or 'no metrics'}")
             self.tally.leaked_pages += len(held)
         self.idle.append(self.least())
+        for program in self.world.programs:
+            self.idle[-1][program.name]["mappings"] = samples.mappings(program.pid)
         self.samples.began += time.monotonic() - began
 
     def least(self):
@@ -193,6 +195,7 @@ def main(arguments):
     try:
         soak = play(options, network, work)
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         shutil.rmtree(work)
         return 130
     finally:
