@@ -5,12 +5,13 @@
 #include "scheduler/api_fleet.h"
 #include "scheduler/api_json.h"
 
-#define FRESH (500 * KVR_MS) /* the agents are kept ready for so long */
+#define FRESH (500 * KVR_MS) /* the agents are kept ready for so long, unless one comes or goes */
 
 struct api_fleet {
     struct api_fleet_parts parts;
     struct ready *agents; /* the last ones made */
     kvr_ns agents_at;
+    uint64_t agents_changes;
 };
 
 struct api_fleet *api_fleet_open(const struct api_fleet_parts *parts)
@@ -66,12 +67,14 @@ static struct ready *make_agents(struct api_fleet *api)
 /* Many open pages ask once a second. */
 static struct ready *agents(struct api_fleet *api)
 {
+    uint64_t changes = fleet_changes(api->parts.fleet);
     kvr_ns now = kvr_clock_now();
 
-    if (api->agents == NULL || now - api->agents_at > FRESH) {
+    if (api->agents == NULL || now - api->agents_at > FRESH || api->agents_changes != changes) {
         ready_drop(api->agents);
         api->agents = make_agents(api);
         api->agents_at = now;
+        api->agents_changes = changes;
     }
     return api->agents;
 }

@@ -33,6 +33,7 @@ struct member {
 struct fleet {
     pthread_mutex_t lock;
     struct kvr_absence absence; /* of this process */
+    uint64_t changes;
     int count;
     struct member *members[FLEET_AGENTS_MAX]; /* by name */
 };
@@ -324,6 +325,8 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     if (member != NULL) {
         if (differs(member, report, wall_ns))
             member->stored_ns = wall_ns; /* the writer stores under the same condition */
+        if (member->row.boot != report->boot || member->row.stopped != report->leaving)
+            fleet->changes++;
         take_pairs(member, report, now);
         if (member->row.boot != report->boot)
             change_boot(member, report->boot, now);
@@ -354,6 +357,16 @@ void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now
         member->heard = true;
     }
     pthread_mutex_unlock(&fleet->lock);
+}
+
+uint64_t fleet_changes(struct fleet *fleet)
+{
+    uint64_t changes;
+
+    pthread_mutex_lock(&fleet->lock);
+    changes = fleet->changes;
+    pthread_mutex_unlock(&fleet->lock);
+    return changes;
 }
 
 bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,

@@ -59,6 +59,9 @@ bool fleet_load(struct fleet *fleet, struct store *store);
 bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
                   int64_t wall_ns);
 
+/* How often an agent came, started anew or stopped: an answer from before is wrong. */
+uint64_t fleet_changes(struct fleet *fleet);
+
 /* The agent's report came and is not stored yet: the agent is not silent. */
 void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now);
 

@@ -153,6 +153,8 @@ peer away --scheduler 127.0.0.1:1 --peer prefill-0
 
 kill "$prefill_pid"
 wait "$prefill_pid" || true
+knows_the_stop() { ask_scheduler /api/v1/agents | grep -q '"state":"stopped"'; }
+wait_for 20 knows_the_stop || fail "the scheduler does not know that an agent was stopped"
 peer gone.json --peer prefill-0 --from decode-0 --json
 agrees gone.json
 state_is gone.json peer_agent ok # decode-0

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "scheduler/api_fleet.h"
 #include "tests/support/store_case.h"
 
 /* The agent's spool was full, or its disk lost some events. */
@@ -128,11 +129,50 @@ static void fleet_does_not_hold_its_own_absence_against_agents(void **state)
     assert_string_equal(name, "prefill-0");
 }
 
+static bool agents_have(struct api_fleet *api, const char *text)
+{
+    struct api_query query = {0};
+    struct api_answer answer;
+    bool has;
+
+    api_fleet_get(api, "/api/v1/agents", &query, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_non_null(answer.ready);
+    has = strstr(answer.ready->text, text) != NULL;
+    ready_drop(answer.ready);
+    return has;
+}
+
+/* The answer is kept for a while, but not beyond such a change. */
+static void fleet_answers_show_at_once_that_an_agent_comes_or_stops(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct api_fleet_parts parts = {.fleet = fixture->fleet};
+    struct api_fleet *api = api_fleet_open(&parts);
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+
+    assert_non_null(api);
+    assert_true(agents_have(api, "\"agents\":[]"));
+    report.facts = &facts;
+    assert_true(fleet_update(fixture->fleet, &report, kvr_clock_now(), WALL));
+    assert_true(agents_have(api, "\"state\":\"up\""));
+    report.leaving = true;
+    assert_true(fleet_update(fixture->fleet, &report, kvr_clock_now(), WALL));
+    assert_true(agents_have(api, "\"state\":\"stopped\""));
+    report.boot++;
+    report.leaving = false;
+    assert_true(fleet_update(fixture->fleet, &report, kvr_clock_now(), WALL));
+    assert_true(agents_have(api, "\"state\":\"up\""));
+    api_fleet_close(api);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(fleet_ends_what_an_agent_dropped_the_end_of),
         WITH_STORE(fleet_tells_two_agents_of_one_name_from_a_restart),
+        WITH_STORE(fleet_answers_show_at_once_that_an_agent_comes_or_stops),
         WITH_STORE(fleet_does_not_hold_its_own_absence_against_agents),
     };
 
