@@ -182,7 +182,7 @@ loads_libfabric() {
 }
 
 stage_release() {
-    if ! configure release 2 || ! build release || ! loads_libfabric release; then
+    if ! configure release 1 || ! build release || ! loads_libfabric release; then
         count_check 1
         return 1
     fi
@@ -291,7 +291,7 @@ suite() {
 
 # release_suite NAME: with the release build.
 release_suite() {
-    if ! configure release 2 || ! build release; then
+    if ! configure release 1 || ! build release; then
         count_check 1
         return 1
     fi
