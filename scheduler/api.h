@@ -57,6 +57,8 @@ void api_error(struct api_answer *ret_answer, unsigned status, const char *messa
 void api_bad_request(struct api_answer *ret_answer, const char *format, const char *value);
 /* Takes over the reference to the object. */
 void api_answer_with(struct api_answer *ret_answer, unsigned status, json_t *object);
+void api_get_pairs(struct fleet *fleet, struct speeds *speeds, const struct api_query *query,
+                   struct api_answer *ret_answer);
 void api_get_matrix(struct fleet *fleet, const struct api_query *query,
                     struct api_answer *ret_answer);
 /* ready: for /readyz, else for /healthz. Any thread. */

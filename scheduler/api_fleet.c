@@ -34,7 +34,7 @@ struct api_fleet *api_fleet_close(struct api_fleet *api)
 bool api_fleet_is_path(const char *path)
 {
     return strcmp(path, "/metrics") == 0 || strcmp(path, "/api/v1/agents") == 0 ||
-           strcmp(path, "/api/v1/rails/matrix") == 0;
+           strcmp(path, "/api/v1/pairs") == 0 || strcmp(path, "/api/v1/rails/matrix") == 0;
 }
 
 /* ---- agents ---- */
@@ -108,6 +108,8 @@ void api_fleet_get(struct api_fleet *api, const char *path, const struct api_que
     if (strcmp(path, "/metrics") == 0)
         *ret_answer =
             (struct api_answer){.status = 200, .ready = make_metrics(api, query->count > 0)};
+    else if (strcmp(path, "/api/v1/pairs") == 0)
+        api_get_pairs(api->parts.fleet, metrics_speeds(api->parts.metrics), query, ret_answer);
     else if (strcmp(path, "/api/v1/rails/matrix") == 0)
         api_get_matrix(api->parts.fleet, query, ret_answer);
     else if (api_no_parameters(query, ret_answer))

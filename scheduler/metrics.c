@@ -23,14 +23,19 @@ struct metrics *metrics_open(void)
     if (metrics == NULL)
         return NULL;
     pthread_mutex_init(&metrics->lock, NULL);
+    metrics->speeds = speeds_open();
+    if (metrics->speeds == NULL)
+        return metrics_close(metrics);
     metrics->started = kvr_clock_now();
     return metrics;
 }
 
 struct metrics *metrics_close(struct metrics *metrics)
 {
-    if (metrics != NULL)
+    if (metrics != NULL) {
         pthread_mutex_destroy(&metrics->lock);
+        speeds_close(metrics->speeds);
+    }
     free(metrics);
     return NULL;
 }
@@ -110,8 +115,14 @@ void metrics_ended(struct metrics *metrics, const struct transfer *transfer, kvr
         *recent = (struct metrics_recent){transfer->sides[role].at_ns[STAGE_ENDED],
                                           span(transfer, PHASE_TOTAL), span(transfer, PHASE_WIRE)};
         add_rate(metrics, transfer, wall_ns);
+        speeds_take(metrics->speeds, transfer, wall_ns);
     }
     pthread_mutex_unlock(&metrics->lock);
+}
+
+struct speeds *metrics_speeds(struct metrics *metrics)
+{
+    return metrics->speeds;
 }
 
 void metrics_events(struct metrics *metrics, uint64_t count, int64_t newest_wall_ns)

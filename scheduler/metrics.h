@@ -10,6 +10,7 @@
 #include "scheduler/fleet.h"
 #include "scheduler/http_limits.h"
 #include "scheduler/refusal.h"
+#include "scheduler/speeds.h"
 #include "scheduler/transfer.h"
 
 #define METRICS_SECONDS 60 /* of throughput and latency that the summary looks back on */
@@ -22,6 +23,8 @@ struct metrics *metrics_close(struct metrics *metrics);
 /* One side of a transfer ended: counted once a side. wall_ns: now. */
 void metrics_ended(struct metrics *metrics, const struct transfer *transfer, kvr_role role,
                    int64_t wall_ns);
+/* What was measured of pairs of agents; lives as long as the metrics. */
+struct speeds *metrics_speeds(struct metrics *metrics);
 void metrics_events(struct metrics *metrics, uint64_t count, int64_t newest_wall_ns);
 void metrics_committed(struct metrics *metrics, kvr_ns duration);
 void metrics_refused(struct metrics *metrics); /* a report that was refused */

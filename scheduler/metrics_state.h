@@ -72,6 +72,7 @@ struct metrics {
     uint64_t states[STATE_END], held;
     int64_t oldest_ns; /* wall: when the oldest live transfer was opened; 0: there is none */
     int64_t newest_event_ns;
+    struct speeds *speeds;
     struct metrics_recent recent[RECENT];
     uint64_t recent_count;
     struct {

@@ -70,6 +70,21 @@ wait_for 30 pairs_are_known || fail "no pair of rails is warm: $(cat "$work/matr
 ask_scheduler '/api/v1/rails/matrix?source=decode-0' >"$work/matrix.json"
 says "$work/matrix.json" '{"pairs":\[\],"left_out":0}'
 
+# Which pair a router had best use, while engines are there, and why there is none without them.
+replays_beside 1
+pairs_are_ranked() {
+    ask_scheduler '/api/v1/pairs?tokens=1000&model=llama-3.1-8b' >"$work/pairs.json" &&
+        grep -q '"rank":1,"source":"prefill-0","target":"decode-0"' "$work/pairs.json" &&
+        grep -q '"warm":[1-9],"trouble":0},"why":\["measured: ' "$work/pairs.json"
+}
+wait_for 30 pairs_are_ranked || fail "no pair of agents is ranked: $(cat "$work/pairs.json")"
+finish_replays_beside
+no_pair_is_ranked() {
+    ask_scheduler '/api/v1/pairs?tokens=1000' >"$work/pairs.json" &&
+        grep -q '{"agent":"prefill-0","reason":"prefill-0 has no engine"}' "$work/pairs.json"
+}
+wait_for 30 no_pair_is_ranked || fail "agents without engines are ranked: $(cat "$work/pairs.json")"
+
 [ "$(wc -l <"$work/status")" -le 23 ] || fail "status does not fit on a screen: $(cat "$work/status")"
 tool status --scheduler "$scheduler" --all >"$work/all"
 says "$work/all" "^prefill-0  *1  *0 "
