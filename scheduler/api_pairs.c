@@ -1,4 +1,4 @@
-/* /api/v1/pairs: where a router had best send a request, by what is known of all agents. */
+/* /api/v1/pairs: where a router had best send a request, by the state of all agents. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Which prefill-agent and which decode-agent a request had best use: all pairs of agents, ranked by
  * the time that its KV cache would need between them.
  *
- * Pure: no clock, no lock, no I/O. The caller says what is known of the agents, of the rails that
- * join them, and of what was measured. */
+ * Pure: no clock, no lock, no I/O. The caller brings the agents, the state of the rails between
+ * them, and the measured speeds. */
 #ifndef KVR_SCHEDULER_PLACEMENT_H
 #define KVR_SCHEDULER_PLACEMENT_H
 
@@ -24,7 +24,7 @@ struct placement_agent {
     char models[PLACEMENT_MODELS_MAX][KVR_NAME_BYTES]; /* of its engines, each once */
 };
 
-/* What the source reports of its pairs of rails with one target. */
+/* The source's pairs of rails with one target, as the source reports them. */
 struct placement_reach {
     uint32_t pairs, warm, troubled, unreachable; /* pairs 0: it has reported none */
 };

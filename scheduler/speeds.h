@@ -1,5 +1,4 @@
-/* How fast the agents moved their transfers, pair by pair: what was measured of those that were
- * done.
+/* How fast each pair of agents moves transfers, by those that are done.
  *
  * In memory alone, and bounded: where there is no room, the pair that was measured longest ago is
  * forgotten. Any thread: a lock of its own. */
@@ -22,8 +21,8 @@ struct speeds;
 struct speeds *speeds_open(void); /* NULL: no memory */
 struct speeds *speeds_close(struct speeds *speeds);
 
-/* A transfer that is done, from its grant to its last byte. One whose engine was not ready at the
- * grant shows only that the pair is at least so fast. */
+/* A transfer that is done, from its grant to its last byte. Where the engine was not ready at
+ * the grant, the transfer shows only that the pair is at least so fast. */
 void speeds_take(struct speeds *speeds, const struct transfer *transfer, int64_t wall_ns);
 /* False: nothing is known of that pair of agents. */
 bool speeds_of(struct speeds *speeds, const char *source, const char *target,

@@ -55,8 +55,8 @@ static void speeds_are_those_of_transfers_that_did_not_wait(void **state)
     assert_true(speed_after(speeds, moved(SPEEDS_BYTES_MIN - 1, 1000, true)) == 0);
     assert_true(speed_after(speeds, moved(2000000, 1000000, true)) == 2 * GB);
     assert_true(speed_after(speeds, moved(2000000, 1000000000, false)) == 2 * GB); /* it waited */
-    assert_true(speed_after(speeds, moved(2000000, 500000, false)) > 2 * GB);
-    assert_true(speed_after(speeds, moved(2000000, 1000000000, true)) < 2 * GB);
+    assert_true(speed_after(speeds, moved(2000000, 500000, false)) == 3 * GB);
+    assert_true(speed_after(speeds, moved(2000000, 1000000000, true)) < 3 * GB);
     assert_true(speeds_of(speeds, "p", "d", &figures));
     assert_int_equal(figures.transfers, 4);
     assert_true(figures.bytes_per_token == 2000);
