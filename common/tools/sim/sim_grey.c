@@ -10,9 +10,11 @@
 
 #define RECENT_NS (4 * SIM_SILENCE_NS)
 
+/* Also before the pair broke: the writes that go over it instead come after that. */
 static bool carried(const struct sim_world *world, const struct sim_way *way)
 {
-    return way->fault == SIM_FAULT_COUNT && way->carried_at != 0 &&
+    return way->fault == SIM_FAULT_COUNT && way->carried_first_at != 0 &&
+           world->now - way->carried_first_at > SIM_SILENCE_NS &&
            world->now - way->carried_at < RECENT_NS;
 }
 

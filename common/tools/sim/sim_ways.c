@@ -172,8 +172,11 @@ struct kvr_sim_way *sim_ways_find(void *self, void *host, const struct kvr_rail 
     if (i == SIM_RAILS || k == SIM_RAILS)
         return NULL;
     way = &world->ways.ways[source->number][target->number - SIM_SOURCES][i][k];
-    if (way->fault == SIM_FAULT_COUNT)
+    if (way->fault == SIM_FAULT_COUNT) {
         way->carried_at = world->now;
+        if (way->carried_first_at == 0)
+            way->carried_first_at = world->now;
+    }
     if (way->fault == SIM_FAULT_COUNT || way->from == 0 || world->now >= way->until)
         return NULL;
     way->way.lost = is_away(way, &world->ways.rng, world->now);

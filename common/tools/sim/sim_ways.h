@@ -25,7 +25,8 @@ struct sim_way {
     kvr_ns from, until;
     kvr_ns away_ns, well_ns; /* of one that flaps, by turns */
     uint32_t one_in;         /* of one that loses writes */
-    kvr_ns carried_at;       /* of one without a fault: the last write */
+    kvr_ns carried_first_at; /* of one without a fault: its first write; 0: none */
+    kvr_ns carried_at;       /* and the last one */
     struct kvr_sim_way way;
 };
 
