@@ -346,9 +346,9 @@ check_connections() {
     stop
     start --connections-per-host 2
     mkfifo "$work/slow"
-    # Two uploads that do not end hold a connection each.
+    # Two that say nothing hold a connection each, for as long as a request may take.
     for i in 1 2; do
-        curl -s -m 20 -X POST -T - "$base/api/v1/session" <"$work/slow" >/dev/null 2>&1 &
+        curl -s -m 20 "telnet://$address" <"$work/slow" >/dev/null 2>&1 &
         eval "slow_$i=$!"
     done
     exec 3>"$work/slow"
