@@ -203,8 +203,9 @@ measures="idle|bench|_cut|unreachable|rail_said|freeze|e2e\.(planes|faults$|soak
 # another in the provider alone, and those that start many programs to look at files, texts and answers.
 fewer="kill_.*_(local|mixed)|(restart|fleet|neighbours)_local|revoked_kill|revoked_cancel_mixed|containers"
 fewer="$fewer|e2e\.(rotation|tools|signals|tickets|secrets|mapping|kept_keys|wanted|insecure|topo|doctor|certificates)"
-fewer="$fewer|e2e\.(prometheus|why|engine_access|manifest|cores|libfabric|same_host|regions)|ui\.page|client_silent"
-fewer_threads="e2e\.(crowd|tls|tenants|database|refusals|staged_mixed|http_attacks)"
+fewer="$fewer|e2e\.(prometheus|why|engine_access|manifest|cores|libfabric|same_host|regions|replay_checks)|ui\.page"
+fewer="$fewer|e2e\.(tls|tenants|database|http_attacks|staged_mixed|neighbours_mixed)|client_silent"
+fewer_threads="e2e\.(crowd|refusals)"
 [ -z "$campaign" ] || fewer=_none fewer_threads=_none
 stage_asan() {
     if ! configure asan 4 || ! build asan; then
