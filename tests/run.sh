@@ -221,9 +221,10 @@ stage_tsan() {
         return 1
     fi
     # TSan also stretches the times for which some tests wait. It finds nothing in tests of one thread, which are
-    # sim and plan_property. ASan and the fuzzers have the decoders that garbage reaches.
+    # sim, plan_property and rail_group_connections. ASan and the fuzzers have the decoders that garbage reaches.
+    one_thread="^sim|plan_property|rail_group_connections"
     KVRAIL_SCALE=10 run_tests tsan \
-        -E "garbage|kill_.*_agent|replay_checks|^ui|^sim|plan_property|$measures|$fewer|$fewer_threads" "$@"
+        -E "garbage|kill_.*_agent|replay_checks|^ui|$one_thread|$measures|$fewer|$fewer_threads" "$@"
 }
 
 stage_fuzz() {
