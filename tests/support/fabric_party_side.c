@@ -198,6 +198,20 @@ static void settle_writes(struct party *party)
         party_step(party);
 }
 
+/* As an agent does: later, where the rail has something of that connection under way. */
+static kvr_status hang_up(struct party *party, uint32_t rail)
+{
+    kvr_ns deadline = kvr_clock_now() + party_step_ns() / 2;
+    kvr_status status;
+
+    do {
+        status = party->fabric.ops->peer_close(party->endpoints[rail], &party->peers[rail]);
+        if (status == KVR_AGAIN)
+            party_step(party);
+    } while (status == KVR_AGAIN && kvr_clock_now() < deadline);
+    return status;
+}
+
 static kvr_status do_connect(struct party *party, bool remove_last, struct kvr_error *error)
 {
     const struct kvr_fabric_ops *ops = party->fabric.ops;
@@ -350,7 +364,7 @@ struct party_answer party_run(struct party *party, const struct party_command *c
     case PARTY_HANG_UP:
         settle_writes(party);
         for (uint32_t r = 0; r < party->rail_count; r++)
-            answer.status = party->fabric.ops->peer_close(party->endpoints[r], &party->peers[r]);
+            answer.status = hang_up(party, r);
         break;
     case PARTY_COUNT:
         answer.value = connection_count(party->shared->provider);
