@@ -4,18 +4,17 @@
  *                              while nothing can be stored; /readyz: 503 with any problem
  *   /api/v1/summary            counts by state, throughput, latency, failures by reason
  *   /api/v1/agents             agents with rails, engines and counters (api_fleet.h)
- *   /api/v1/transfers          ?state=live|<state>&limit=1..500&after=<cursor>; newest first
- *                              ?request=<beginning of a request's id> instead of a state
+ *   /api/v1/transfers          newest first; its filters stand in api_transfers.c
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
- *   /api/v1/rails/matrix       ?source=NAME&target=NAME&trouble=yes: how rails reach each other
- *                              (api_matrix.c)
- *   /api/v1/audit              ?limit=1..500&after=<cursor>; newest first
+ *   /api/v1/rails/matrix       how rails reach each other (api_matrix.c)
+ *   /api/v1/audit              actions and sign-ins, newest first
  *   /api/v1/requests/<id>/…    order.h
  *   /api/v1/session            http_session.c
  *
  * Times are RFC 3339 UTC, durations seconds, sizes bytes. An unknown value is null, never left out.
  * An error is a problem of RFC 9457 with the member "error":{"code":…,"message":a sentence}.
- * Unknown parameters and bad values are errors. One thread: that of the reading store. */
+ * Unknown parameters and bad values are errors, which name the parameter (api_parameters.h). One
+ * thread: that of the reading store. */
 #ifndef KVR_SCHEDULER_API_H
 #define KVR_SCHEDULER_API_H
 
@@ -53,8 +52,10 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
              struct api_answer *ret_answer);
 /* An error in the API's form. */
 void api_error(struct api_answer *ret_answer, unsigned status, const char *message);
-/* Status 400; format has one %s, for a value from outside (NULL: none). */
-void api_bad_request(struct api_answer *ret_answer, const char *format, const char *value);
+/* Status 400, for that parameter; format has one %s at most, for a value from outside (NULL: none).
+ */
+void api_bad_request(struct api_answer *ret_answer, const char *parameter, const char *format,
+                     const char *value);
 /* Takes over the reference to the object. */
 void api_answer_with(struct api_answer *ret_answer, unsigned status, json_t *object);
 void api_get_pairs(struct fleet *fleet, struct speeds *speeds, const struct api_query *query,
@@ -63,9 +64,5 @@ void api_get_matrix(struct fleet *fleet, const struct api_query *query,
                     struct api_answer *ret_answer);
 /* ready: for /readyz, else for /healthz. Any thread. */
 void api_get_health(struct health *health, bool ready, struct api_answer *ret_answer);
-/* False: there are some, and *ret_answer says so. */
-bool api_no_parameters(const struct api_query *query, struct api_answer *ret_answer);
-/* Decimal digits only. false: not such a number; *ret_number is unchanged. */
-bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "scheduler/api_fleet.h"
 #include "scheduler/api_json.h"
+#include "scheduler/api_parameters.h"
 
 #define FRESH (500 * KVR_MS) /* the agents are kept ready for so long, unless one comes or goes */
 
@@ -33,8 +34,11 @@ struct api_fleet *api_fleet_close(struct api_fleet *api)
 
 bool api_fleet_is_path(const char *path)
 {
-    return strcmp(path, "/metrics") == 0 || strcmp(path, "/api/v1/agents") == 0 ||
-           strcmp(path, "/api/v1/pairs") == 0 || strcmp(path, "/api/v1/rails/matrix") == 0;
+    const struct api_path *known = api_path_of("GET", path);
+
+    return strcmp(path, "/metrics") == 0 ||
+           (known != NULL &&
+            (known->kind == API_AGENTS || known->kind == API_PAIRS || known->kind == API_MATRIX));
 }
 
 /* ---- agents ---- */
@@ -105,13 +109,17 @@ static struct ready *make_metrics(struct api_fleet *api, bool open)
 void api_fleet_get(struct api_fleet *api, const char *path, const struct api_query *query,
                    struct api_answer *ret_answer)
 {
-    if (strcmp(path, "/metrics") == 0)
+    const struct api_path *known = api_path_of("GET", path);
+
+    if (known == NULL)
         *ret_answer =
             (struct api_answer){.status = 200, .ready = make_metrics(api, query->count > 0)};
-    else if (strcmp(path, "/api/v1/pairs") == 0)
+    else if (!api_check_parameters(known, query, ret_answer))
+        return;
+    else if (known->kind == API_PAIRS)
         api_get_pairs(api->parts.fleet, metrics_speeds(api->parts.metrics), query, ret_answer);
-    else if (strcmp(path, "/api/v1/rails/matrix") == 0)
+    else if (known->kind == API_MATRIX)
         api_get_matrix(api->parts.fleet, query, ret_answer);
-    else if (api_no_parameters(query, ret_answer))
+    else
         *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(agents(api))};
 }

@@ -1,38 +1,32 @@
 /* /api/v1/rails/matrix: how the rails of sources reach those of their targets. */
-#include "scheduler/api.h"
 #include "scheduler/api_json.h"
+#include "scheduler/api_parameters.h"
 
 #define MATRIX_PAIRS_MAX 20000 /* about 5 MB */
+
+static bool take_agent(const struct api_query *query, const char *name, const char **ret_agent,
+                       struct api_answer *answer)
+{
+    *ret_agent = api_parameter(query, name);
+    if (*ret_agent == NULL || ((*ret_agent)[0] != '\0' && strlen(*ret_agent) < KVR_NAME_BYTES))
+        return true;
+    api_bad_request(answer, name, "\"%s\" is no agent: give the name of one agent", *ret_agent);
+    return false;
+}
 
 static bool parse(const struct api_query *query, struct fleet_pairs_wanted *wanted,
                   struct api_answer *answer)
 {
-    for (int i = 0; i < query->count && i < API_PARAMETERS_MAX; i++) {
-        const char *name = query->parameters[i].name, *value = query->parameters[i].value;
-        bool source = strcmp(name, "source") == 0;
-        const char **to = source ? &wanted->source : &wanted->target;
+    const char *trouble = api_parameter(query, "trouble");
 
-        if (strcmp(name, "trouble") == 0) {
-            wanted->troubled = value != NULL && strcmp(value, "yes") == 0;
-            if (wanted->troubled)
-                continue;
-            api_bad_request(answer, "\"trouble\" can be yes, or be left out: it is %s",
-                            value != NULL ? value : "nothing");
-            return false;
-        }
-        if (!source && strcmp(name, "target") != 0) {
-            api_bad_request(
-                answer, "there is no parameter \"%s\": source, target and trouble are known", name);
-            return false;
-        }
-        if (*to != NULL || value == NULL || value[0] == '\0' || strlen(value) >= KVR_NAME_BYTES) {
-            api_bad_request(
-                answer, "\"%s\" is no agent, or a second one: give the name of one agent", value);
-            return false;
-        }
-        *to = value;
+    wanted->troubled = trouble != NULL;
+    if (trouble != NULL && strcmp(trouble, "yes") != 0) {
+        api_bad_request(answer, "trouble", "\"trouble\" can be yes, or be left out: it is %s",
+                        trouble);
+        return false;
     }
-    return true;
+    return take_agent(query, "source", &wanted->source, answer) &&
+           take_agent(query, "target", &wanted->target, answer);
 }
 
 static json_t *rail_json(uint32_t index, const char *name)

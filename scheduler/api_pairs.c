@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scheduler/api.h"
 #include "scheduler/api_json.h"
+#include "scheduler/api_parameters.h"
 #include "scheduler/placement.h"
 
 #define PROMPT_MAX    100000000
@@ -20,68 +20,49 @@ struct wanted {
     uint32_t limit;
 };
 
-static bool parse_name(const char *name, const char *value, const char **to,
-                       struct api_answer *answer)
+static bool take_name(const struct api_query *query, const char *name, const char **to,
+                      struct api_answer *answer)
 {
-    if (*to == NULL && value != NULL && value[0] != '\0' && strlen(value) < KVR_NAME_BYTES) {
-        *to = value;
+    *to = api_parameter(query, name);
+    if (*to == NULL || ((*to)[0] != '\0' && strlen(*to) < KVR_NAME_BYTES))
         return true;
-    }
-    api_bad_request(answer,
-                    strcmp(name, "model") == 0
-                        ? "\"%s\" is no model, or a second one: give the name of one model"
-                        : "\"%s\" is no agent, or a second one: give the name of one agent",
-                    value);
+    api_bad_request(answer, name,
+                    strcmp(name, "model") == 0 ? "\"%s\" is no model: give the name of one model"
+                                               : "\"%s\" is no agent: give the name of one agent",
+                    *to);
     return false;
 }
 
-static bool parse_one(const char *name, const char *value, struct wanted *wanted,
-                      struct api_answer *answer)
+static bool take_number(const struct api_query *query, const char *name, int64_t max,
+                        const char *error, int64_t *number, struct api_answer *answer)
 {
-    int64_t number;
+    const char *value = api_parameter(query, name);
 
-    if (strcmp(name, "source") == 0)
-        return parse_name(name, value, &wanted->source, answer);
-    if (strcmp(name, "target") == 0)
-        return parse_name(name, value, &wanted->target, answer);
-    if (strcmp(name, "model") == 0)
-        return parse_name(name, value, &wanted->ask.model, answer);
-    if (strcmp(name, "tokens") == 0) {
-        if (api_number(value, 1, PROMPT_MAX, &number)) {
-            wanted->ask.tokens = (uint64_t)number;
-            return true;
-        }
-        api_bad_request(answer, "tokens=%s is not a number from 1 to 100000000", value);
-        return false;
-    }
-    if (strcmp(name, "limit") == 0) {
-        if (api_number(value, 1, LIMIT_MAX, &number)) {
-            wanted->limit = (uint32_t)number;
-            return true;
-        }
-        api_bad_request(answer, "limit=%s is not a number from 1 to 500", value);
-        return false;
-    }
-    api_bad_request(answer,
-                    "there is no parameter \"%s\": tokens, model, source, target and limit are "
-                    "known",
-                    name);
+    if (value == NULL || api_number(value, 1, max, number))
+        return true;
+    api_bad_request(answer, name, error, value);
     return false;
 }
 
 static bool parse(const struct api_query *query, struct wanted *wanted, struct api_answer *answer)
 {
-    if (query->count > API_PARAMETERS_MAX) {
-        api_error(answer, 400, "there are too many parameters");
+    int64_t tokens = 0, limit = wanted->limit;
+
+    if (!take_name(query, "source", &wanted->source, answer) ||
+        !take_name(query, "target", &wanted->target, answer) ||
+        !take_name(query, "model", &wanted->ask.model, answer) ||
+        !take_number(query, "tokens", PROMPT_MAX, "tokens=%s is not a number from 1 to 100000000",
+                     &tokens, answer) ||
+        !take_number(query, "limit", LIMIT_MAX, "limit=%s is not a number from 1 to 500", &limit,
+                     answer))
         return false;
-    }
-    for (int i = 0; i < query->count; i++)
-        if (!parse_one(query->parameters[i].name, query->parameters[i].value, wanted, answer))
-            return false;
-    if (wanted->ask.tokens == 0)
-        api_error(answer, 400,
-                  "tokens is missing: give the length of the prompt, as in tokens=4096");
-    return wanted->ask.tokens > 0;
+    wanted->ask.tokens = (uint64_t)tokens;
+    wanted->limit = (uint32_t)limit;
+    if (tokens == 0)
+        api_bad_request(answer, "tokens",
+                        "tokens is missing: give the length of the prompt, as in tokens=4096",
+                        NULL);
+    return tokens > 0;
 }
 
 /* ---- what is known ---- */

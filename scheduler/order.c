@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "scheduler/api_parameters.h"
+
 static const char prefix[] = "/api/v1/requests/";
 
 bool order_is_path(const char *path)
@@ -31,15 +33,15 @@ static bool parse_parameter(const char *name, const char *value, struct order *o
     if (strcmp(name, "attempt") == 0) {
         if (api_number(value, 0, UINT32_MAX, &order->attempt))
             return true;
-        api_bad_request(answer, "attempt=%s is not the number of an attempt", value);
+        api_bad_request(answer, "attempt", "attempt=%s is not the number of an attempt", value);
     } else if (strcmp(name, "lease_ms") == 0 && order->kind == KVR_ORDER_RENEW) {
         if (api_number(value, 1, 3600 * 1000, &number)) {
             order->lease_ns = (kvr_ns)number * KVR_MS;
             return true;
         }
-        api_bad_request(answer, "lease_ms=%s is not a number from 1 to 3600000", value);
+        api_bad_request(answer, "lease_ms", "lease_ms=%s is not a number from 1 to 3600000", value);
     } else {
-        api_bad_request(answer, "there is no parameter \"%s\" here", name);
+        api_bad_request(answer, name, "there is no parameter \"%s\" here", name);
     }
     return false;
 }
@@ -58,7 +60,8 @@ bool order_parse(const char *path, const struct api_query *query, struct order *
                              ret_answer))
             return false;
     if (ret_order->kind == KVR_ORDER_RENEW && ret_order->lease_ns == 0) {
-        api_error(ret_answer, 400, "renew needs lease_ms=1..3600000: how long from now on");
+        api_bad_request(ret_answer, "lease_ms",
+                        "renew needs lease_ms=1..3600000: how long from now on", NULL);
         return false;
     }
     return true;

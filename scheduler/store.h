@@ -96,7 +96,6 @@ bool store_get_request(struct store *store, const char *request, int64_t attempt
 bool store_live_of_agent(struct store *store, const char *agent, uint64_t *ids, size_t room,
                          size_t *ret_count);
 
-/* Newest first, those below `before` (an ordinal; 0: from the newest). */
 typedef enum transfer_filter_kind {
     FILTER_ALL,
     FILTER_LIVE,
@@ -104,18 +103,45 @@ typedef enum transfer_filter_kind {
     FILTER_REQUEST, /* its id begins with request */
 } transfer_filter_kind;
 
+/* Texts are borrowed for the call; NULL and 0: any. */
 struct transfer_filter {
     transfer_filter_kind kind;
     transfer_state state;
-    const char *request; /* borrowed for the call */
-    const char *tenant;  /* of this one alone, whatever the kind; NULL: of any */
-    int64_t before;
+    const char *request;
+    const char *tenant; /* of this one alone, whatever the kind */
+    int64_t before;     /* an ordinal; 0: from the newest */
     uint32_t limit;
+    /* Only store_search_transfers, as is a request beside a state: */
+    int64_t before_ns; /* with `before`, a struct transfer_place; 0: among the live ones */
+    const char *agent, *reason;
+    const struct kvr_uuid *engine;
+    bool has_rail; /* its agent's rail carried a part */
+    uint32_t rail;
+    kvr_path path;
+    int64_t from_ns, until_ns; /* of updated_ns, both within */
+    int64_t min_duration_ns;
 };
 
+/* Newest first, those below `before`. */
 typedef void transfer_visit(void *self, const struct transfer *transfer);
 bool store_list_transfers(struct store *store, const struct transfer_filter *filter,
                           transfer_visit *visit, void *self);
+
+struct transfer_place {
+    int64_t ordinal, updated_ns;
+};
+struct transfer_found {
+    struct transfer_place next; /* where the next page begins; ordinal 0: there is none */
+    int64_t searched_ns; /* the page is not full, and looked back to this updated_ns; 0: it is full,
+                            or the last one */
+};
+/* The filter asks for more than store_list_transfers knows. */
+bool transfer_filter_searches(const struct transfer_filter *filter);
+bool store_search_transfers(struct store *store, const struct transfer_filter *filter,
+                            transfer_visit *visit, void *self, struct transfer_found *ret_found);
+/* Of the agent's rail with that name; -1: none is known. */
+bool store_rail_position(struct store *store, const char *agent, const char *name,
+                         int64_t *ret_position);
 
 struct stored_event {
     const char *agent, *role, *kind, *peer, *outcome, *detail; /* borrowed for the visit */

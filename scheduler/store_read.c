@@ -89,13 +89,19 @@ static void visit_transfer(sqlite3_stmt *statement, void *self)
     visitor->visit(visitor->self, &transfer);
 }
 
+bool store_each_transfer(sqlite3_stmt *statement, transfer_visit *visit, void *self)
+{
+    struct transfer_visitor visitor = {visit, self};
+
+    return store_each(statement, visit_transfer, &visitor);
+}
+
 static void read_number(sqlite3_stmt *statement, void *self)
 {
     store_read(statement, STORE_VALUES(INT(*(uint64_t *)self)));
 }
 
-/* The ids of few requests begin so. */
-static bool few_requests(struct store *store, const char *request, bool *ret_few)
+bool store_few_requests(struct store *store, const char *request, bool *ret_few)
 {
     const uint32_t bound = REQUESTS_FEW;
     uint64_t count = 0;
@@ -120,7 +126,7 @@ static bool choose_list(struct store *store, const struct transfer_filter *filte
     };
     bool of_one = filter->tenant != NULL, few = true;
 
-    if (filter->kind == FILTER_REQUEST && !few_requests(store, filter->request, &few))
+    if (filter->kind == FILTER_REQUEST && !store_few_requests(store, filter->request, &few))
         return false;
     *ret_sql = few ? sqls[filter->kind][of_one] : of_one ? SQL_WALK_REQUEST_OF : SQL_WALK_REQUEST;
     return true;
@@ -130,7 +136,6 @@ bool store_list_transfers(struct store *store, const struct transfer_filter *fil
                           transfer_visit *visit, void *self)
 {
     int64_t before = filter->before != 0 ? filter->before : INT64_MAX;
-    struct transfer_visitor visitor = {visit, self};
     const struct store_value chosen =
         filter->kind == FILTER_REQUEST ? (struct store_value)TEXT(filter->request)
                                        : (struct store_value)STORE_AT(STORE_STATE, filter->state);
@@ -141,7 +146,7 @@ bool store_list_transfers(struct store *store, const struct transfer_filter *fil
     store_sql sql;
 
     return choose_list(store, filter, &sql) &&
-           store_each(store_bind(store, sql, values, count), visit_transfer, &visitor);
+           store_each_transfer(store_bind(store, sql, values, count), visit, self);
 }
 
 struct event_visitor {

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include "scheduler/store.h"
+#include "scheduler/store_search_sql.h"
 
 /* Every statement is prepared once, when it is first used. */
 #define STORE_STATEMENT_LIST(X)                                                                    \
@@ -129,7 +130,8 @@
     X(SQL_PRUNE_AUDIT, "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at_ns < ?1 "     \
                        "ORDER BY at_ns LIMIT 5000)")                                               \
     X(SQL_OF_REQUEST, "SELECT * FROM transfers WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) "   \
-                      "ORDER BY live DESC, source_matched_ns = 0, ordinal DESC LIMIT 1")
+                      "ORDER BY live DESC, source_matched_ns = 0, ordinal DESC LIMIT 1")           \
+    STORE_SEARCH_LIST(X)
 
 typedef enum store_sql { STORE_STATEMENT_LIST(KVR_SYMBOL) SQL_END } store_sql;
 
@@ -258,5 +260,12 @@ bool store_do(struct store *store, store_sql sql, const struct store_value *valu
 /* Calls `row` for each row; false when the database fails, or statement is NULL. */
 bool store_each(sqlite3_stmt *statement, void (*row)(sqlite3_stmt *statement, void *self),
                 void *self);
+
+/* ---- store_read.c ---- */
+
+/* Of a statement that gives whole rows of transfers. */
+bool store_each_transfer(sqlite3_stmt *statement, transfer_visit *visit, void *self);
+/* The ids of few requests begin so. */
+bool store_few_requests(struct store *store, const char *request, bool *ret_few);
 
 #endif

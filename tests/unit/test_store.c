@@ -456,7 +456,11 @@ static void store_gives_older_transfers_the_default_tenant(void **state)
     apply_close(fixture->apply);
     fixture->apply = NULL;
     fixture->store = store_close(fixture->store);
-    execute(fixture, "DROP INDEX transfers_by_tenant; DROP INDEX transfers_by_tenant_state;"
+    execute(fixture, "DROP INDEX ended_by_source; DROP INDEX ended_by_target;"
+                     "DROP INDEX ended_by_source_engine; DROP INDEX ended_by_target_engine;"
+                     "DROP INDEX ended_by_reason; DROP INDEX ended_by_path;"
+                     "DROP INDEX ended_by_digits;"
+                     "DROP INDEX transfers_by_tenant; DROP INDEX transfers_by_tenant_state;"
                      "ALTER TABLE transfers DROP COLUMN tenant; PRAGMA user_version = 12");
     assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
     assert_string_equal(get_transfer(fixture, 5).tenant, "default");

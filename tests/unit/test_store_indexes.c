@@ -14,7 +14,7 @@
 static void plan_of(struct fixture *fixture, const char *sql, char *text, size_t capacity)
 {
     sqlite3_stmt *statement;
-    char explained[2048];
+    char explained[4096];
     size_t used = 0;
 
     snprintf(explained, sizeof(explained), "EXPLAIN QUERY PLAN %s", sql);
@@ -47,9 +47,25 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_OF_REQUEST, "USING INDEX transfers_by_request"},
         {SQL_GROUP_REASONS, "USING COVERING INDEX transfers_not_done (updated_ns>?)"},
         {SQL_LIST_EVENTS, "USING INDEX events_by_transfer"},
+        {SQL_FIND_LIVE, "USING INDEX transfers_live"},
+        {SQL_FIND_TIME, "USING COVERING INDEX transfers_ended (live=? AND updated_ns>?"},
+        {SQL_FIND_AGENT, "USING COVERING INDEX ended_by_source (live=? AND source_agent=?"},
+        {SQL_FIND_AGENT, "USING COVERING INDEX ended_by_target (live=? AND target_agent=?"},
+        {SQL_FIND_ENGINE, "USING COVERING INDEX ended_by_source_engine (live=? AND source_e"},
+        {SQL_FIND_ENGINE, "USING COVERING INDEX ended_by_target_engine (live=? AND target_e"},
+        {SQL_FIND_REASON, "USING COVERING INDEX ended_by_reason (live=? AND reason=?"},
+        {SQL_FIND_PATH, "USING INDEX ended_by_path (live=? AND <expr>=? AND updated_ns>?"},
+        {SQL_FIND_SLOW, "USING INDEX ended_by_digits (live=? AND <expr>=? AND updated_ns>?"},
+        {SQL_FIND_REQUEST, "USING INDEX transfers_by_request"},
+        {SQL_LAST_TIME, "USING COVERING INDEX transfers_ended"},
+        {SQL_LAST_AGENT, "USING COVERING INDEX ended_by_source"},
+        {SQL_LAST_ENGINE, "USING COVERING INDEX ended_by_source_engine"},
+        {SQL_LAST_REASON, "USING COVERING INDEX ended_by_reason"},
+        {SQL_LAST_PATH, "USING INDEX ended_by_path (live=? AND <expr>=?"},
+        {SQL_LAST_SLOW, "USING INDEX ended_by_digits (live=? AND <expr>=?"},
         {SQL_LIST_ORDERS, "USING INDEX orders_by_agent"},
     };
-    char plan[1024];
+    char plan[2048];
 
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         plan_of(*state, sqls[expected[i].sql], plan, sizeof(plan));
@@ -86,6 +102,7 @@ static void no_statement_walks_or_sorts_a_table(void **state)
         {SQL_GROUP_REASONS, "USE TEMP B-TREE FOR ORDER BY", "of at most 50 groups"},
         {SQL_LIST_REQUEST, "USE TEMP B-TREE FOR ORDER BY", "of few requests: store_read.c"},
         {SQL_LIST_REQUEST_OF, "USE TEMP B-TREE FOR ORDER BY", "of few requests: store_read.c"},
+        {SQL_FIND_REQUEST, "USE TEMP B-TREE FOR ORDER BY", "of few requests: store_search.c"},
         {SQL_OF_REQUEST, "USE TEMP B-TREE FOR ORDER BY", "of the transfers of one request"},
     };
     size_t exception_count = sizeof(exceptions) / sizeof(exceptions[0]), met = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/hex.h"
 #include "base/histogram.h"
 #include "base/rng.h"
 #include "scheduler/api_fleet.h"
@@ -306,6 +307,77 @@ static kvr_status ask_lists(struct asker *asker)
     return KVR_OK;
 }
 
+/* ---- searches: each filter alone, and each two ---- */
+
+#define SEARCHES 13
+
+struct search {
+    const char *name, *also; /* of its parameters; also: NULL, or the agent that a rail is of */
+    char value[VALUE_BYTES];
+};
+
+/* Common and rare values, and some that no transfer has. The engine is another agent's. */
+static void choose_searches(const struct asker *asker, struct search searches[SEARCHES])
+{
+    static const struct search fixed[SEARCHES] = {
+        {"agent", NULL, "prefill-0000"},
+        {"rail", "agent", "3"},
+        {"path", NULL, "dmabuf"},
+        {"path", NULL, "staged"},
+        {"reason", NULL, "cancelled"},
+        {"reason", NULL, "engine_lost"},
+        {"min_duration", NULL, "0.499"},
+        {"min_duration", NULL, "60"},
+        {"state", NULL, "done"},
+        {"tenant", NULL, ""},
+        {"request", NULL, BENCH_FLEET_PREFIX},
+        {"engine", NULL, ""},
+        {"until", NULL, ""},
+    };
+    const struct bench_fleet *fleet = asker->fleet;
+    struct bench_transfer second = bench_fleet_transfer(fleet, 1),
+                          middle = bench_fleet_transfer(fleet, fleet->transfers / 2);
+    struct kvr_event event;
+
+    memcpy(searches, fixed, sizeof(fixed));
+    bench_fleet_event(fleet, &second, 1, &event);
+    kvr_hex_print(event.source_engine.bytes, sizeof(event.source_engine.bytes),
+                  searches[SEARCHES - 2].value);
+    snprintf(searches[SEARCHES - 4].value, VALUE_BYTES, "%s",
+             bench_fleet_tenant(BENCH_FLEET_TENANTS - 1));
+    kvr_clock_rfc3339(middle.begin, searches[SEARCHES - 1].value);
+}
+
+static void add_search(struct question *question, const struct search *search)
+{
+    size_t used = strlen(question->name);
+
+    if (search->also != NULL && question->query.count == 0)
+        add_parameter(question, search->also, "decode-0000");
+    add_parameter(question, search->name, search->value);
+    snprintf(question->name + used, sizeof(question->name) - used, " %s=%.12s", search->name,
+             search->value);
+}
+
+static kvr_status ask_searches(struct asker *asker)
+{
+    struct search searches[SEARCHES];
+
+    choose_searches(asker, searches);
+    for (int one = 0; one < SEARCHES; one++)
+        for (int other = one; other < SEARCHES; other++) {
+            struct question question = {.name = "search", .path = "/api/v1/transfers"};
+
+            if (other != one && strcmp(searches[one].name, searches[other].name) == 0)
+                continue;
+            add_search(&question, &searches[one]);
+            if (other != one)
+                add_search(&question, &searches[other]);
+            KVR_TRY(ask(asker, &question));
+        }
+    return KVR_OK;
+}
+
 static kvr_status ask_others(struct asker *asker)
 {
     static const struct question questions[] = {
@@ -378,6 +450,8 @@ kvr_status bench_questions_ask(const struct bench_fleet *fleet, const char *fold
         status = ask_others(&asker);
     if (status == KVR_OK)
         status = ask_lists(&asker);
+    if (status == KVR_OK)
+        status = ask_searches(&asker);
     asker_close(&asker);
     return status;
 }

@@ -1,0 +1,288 @@
+#include "scheduler/api_transfers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/plain_name.h"
+#include "scheduler/api_json.h"
+#include "scheduler/api_parameters.h"
+
+#define EVENTS_MAX 2000 /* of one transfer */
+
+/* ---- the filter ---- */
+
+/* Where a filter is read into, with the values that it borrows. */
+struct wanted {
+    struct transfer_filter filter;
+    struct kvr_uuid engine;
+};
+
+static bool take_state(const char *value, struct wanted *wanted)
+{
+    struct transfer_filter *filter = &wanted->filter;
+
+    filter->kind = strcmp(value, "live") == 0 ? FILTER_LIVE : FILTER_STATE;
+    return filter->kind == FILTER_LIVE || transfer_state_from_name(value, &filter->state);
+}
+
+static bool take_request(const char *value, struct wanted *wanted)
+{
+    wanted->filter.request = value;
+    return value[0] != '\0' && strlen(value) < KVR_REQUEST_BYTES;
+}
+
+static bool take_tenant(const char *value, struct wanted *wanted)
+{
+    wanted->filter.tenant = value;
+    return kvr_plain_name(value, strlen(value));
+}
+
+static bool take_agent(const char *value, struct wanted *wanted)
+{
+    wanted->filter.agent = value;
+    return value[0] != '\0' && strlen(value) < KVR_NAME_BYTES;
+}
+
+static bool take_engine(const char *value, struct wanted *wanted)
+{
+    wanted->filter.engine = &wanted->engine;
+    return api_uuid(value, &wanted->engine);
+}
+
+static bool take_path(const char *value, struct wanted *wanted)
+{
+    wanted->filter.path = kvr_path_from_name(value);
+    return wanted->filter.path != KVR_PATH_NONE;
+}
+
+static bool take_reason(const char *value, struct wanted *wanted)
+{
+    bool known;
+    kvr_status status = kvr_status_from_name(value, &known);
+
+    wanted->filter.reason = value;
+    return known && status != KVR_OK;
+}
+
+static bool take_duration(const char *value, struct wanted *wanted)
+{
+    return api_seconds(value, &wanted->filter.min_duration_ns);
+}
+
+static bool take_from(const char *value, struct wanted *wanted)
+{
+    return api_time(value, &wanted->filter.from_ns);
+}
+
+static bool take_until(const char *value, struct wanted *wanted)
+{
+    return api_time(value, &wanted->filter.until_ns) && wanted->filter.until_ns > 0;
+}
+
+#define TIME_FORM "give a time in UTC such as 2026-01-31T12:34:56Z"
+
+static const struct {
+    const char *name;
+    bool (*take)(const char *value, struct wanted *wanted);
+    const char *error;
+} parts[] = {
+    {"state", take_state,
+     "\"%s\" is no state: live, done, failed, cancelled, expired, lost or a stage such as "
+     "first_post"},
+    {"request", take_request, "\"%s\" is not the beginning of a request's id"},
+    {"tenant", take_tenant, "\"%s\" is no tenant: give the name of one tenant"},
+    {"agent", take_agent, "\"%s\" is no agent: give the name of one agent"},
+    {"engine", take_engine,
+     "\"%s\" is no engine: give its 32 hexadecimal digits, as source.engine has them"},
+    {"path", take_path, "\"%s\" is no path: host, dmabuf, hmem, local or staged"},
+    {"reason", take_reason, "\"%s\" is no reason: peer_lost, expired and others, as reason has it"},
+    {"min_duration", take_duration, "\"%s\" is no number of seconds, such as 2.5"},
+    {"from", take_from, "\"%s\" is no time: " TIME_FORM},
+    {"until", take_until, "\"%s\" is no time: " TIME_FORM},
+};
+
+/* By its number or its name, at the agent that is asked for. */
+static bool take_rail(struct store *store, const struct api_query *query,
+                      struct transfer_filter *filter, bool *ret_read, struct api_answer *answer)
+{
+    const char *value = api_parameter(query, "rail");
+    int64_t rail = -1;
+
+    if (value == NULL)
+        return true;
+    if (filter->agent == NULL) {
+        api_bad_request(answer, "rail", "rail=%s needs agent=NAME: rails are an agent's own",
+                        value);
+        return false;
+    }
+    if (!api_number(value, 0, KVR_RAILS_MAX - 1, &rail)) {
+        *ret_read = store_rail_position(store, filter->agent, value, &rail);
+        if (!*ret_read)
+            return false;
+    }
+    if (rail < 0) {
+        api_bad_request(answer, "rail",
+                        "\"%s\" is no rail of that agent: give its name, or its number from 0",
+                        value);
+        return false;
+    }
+    filter->has_rail = true;
+    filter->rail = (uint32_t)rail;
+    return true;
+}
+
+/* Its place must be one of the list that it asks for. */
+static bool take_page(const struct api_query *query, struct transfer_filter *filter,
+                      struct api_answer *answer)
+{
+    struct api_page page;
+
+    if (!api_parse_page(query, &page, answer))
+        return false;
+    if (page.before_ns != 0 && !transfer_filter_searches(filter)) {
+        api_bad_request(answer, "after", API_NO_PLACE, api_parameter(query, "after"));
+        return false;
+    }
+    filter->limit = page.limit;
+    filter->before = page.before;
+    filter->before_ns = page.before_ns;
+    return true;
+}
+
+/* False: *answer says why, or *ret_read is false. */
+static bool parse(struct store *store, const struct api_query *query, struct wanted *wanted,
+                  bool *ret_read, struct api_answer *answer)
+{
+    struct transfer_filter *filter = &wanted->filter;
+
+    *wanted = (struct wanted){0};
+    *ret_read = true;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const char *value = api_parameter(query, parts[i].name);
+
+        if (value == NULL || parts[i].take(value, wanted))
+            continue;
+        api_bad_request(answer, parts[i].name, parts[i].error, value);
+        return false;
+    }
+    if (filter->request != NULL && filter->kind == FILTER_ALL)
+        filter->kind = FILTER_REQUEST;
+    return take_rail(store, query, filter, ret_read, answer) && take_page(query, filter, answer);
+}
+
+/* ---- the list ---- */
+
+struct transfer_list {
+    json_t *array;
+    int64_t now_ns, last_ordinal;
+    uint32_t count;
+};
+
+static void add_transfer(void *self, const struct transfer *transfer)
+{
+    struct transfer_list *list = self;
+
+    json_array_append_new(list->array, json_transfer(transfer, list->now_ns));
+    list->last_ordinal = transfer->ordinal;
+    list->count++;
+}
+
+static json_t *place_json(const struct transfer_place *place)
+{
+    if (place->updated_ns != 0)
+        return json_sprintf("%lld-%lld", (long long)place->updated_ns, (long long)place->ordinal);
+    return place->ordinal != 0 ? json_sprintf("%lld", (long long)place->ordinal) : json_null();
+}
+
+bool api_get_transfers(struct store *store, const struct api_query *query,
+                       struct api_answer *ret_answer)
+{
+    struct transfer_list list = {.now_ns = (int64_t)kvr_clock_wall()};
+    struct transfer_found found = {0};
+    struct wanted wanted;
+    bool read;
+
+    if (!parse(store, query, &wanted, &read, ret_answer))
+        return read;
+    list.array = json_array();
+    if (transfer_filter_searches(&wanted.filter)) {
+        read = store_search_transfers(store, &wanted.filter, add_transfer, &list, &found);
+    } else {
+        read = store_list_transfers(store, &wanted.filter, add_transfer, &list);
+        if (list.count == wanted.filter.limit && list.last_ordinal > 1)
+            found.next.ordinal = list.last_ordinal;
+    }
+    if (!read) {
+        json_decref(list.array);
+        return false;
+    }
+    api_answer_with(ret_answer, 200,
+                    json_pack("{s:o, s:o, s:o}", "transfers", list.array, "next",
+                              place_json(&found.next), "searched_until",
+                              json_time(found.searched_ns)));
+    return true;
+}
+
+/* ---- one ---- */
+
+struct event_list {
+    json_t *array;
+    const char *tenant; /* of the transfer */
+    int64_t from_ns;
+};
+
+static void add_event(void *self, const struct stored_event *event)
+{
+    struct event_list *list = self;
+
+    json_array_append_new(list->array, json_event(event, list->tenant, list->from_ns));
+}
+
+static bool parse_id(const char *text, uint64_t *ret_id)
+{
+    if (strspn(text, "0123456789abcdefABCDEF") != 16 || (text[16] != '\0' && text[16] != '/'))
+        return false;
+    *ret_id = strtoull(text, NULL, 16);
+    return true;
+}
+
+/* The transfer that the path names; false: the answer says why there is none, or *ret_read is
+ * false. */
+static bool find(struct store *store, const char *path, struct transfer *ret_transfer,
+                 bool *ret_read, struct api_answer *answer)
+{
+    const char *text = path + strlen("/api/v1/transfers/");
+    bool found = false;
+    uint64_t id;
+
+    *ret_read = true;
+    if (!parse_id(text, &id)) {
+        api_bad_request(answer, "id", "\"%s\" is no transfer: an id has 16 hexadecimal digits",
+                        text);
+        return false;
+    }
+    *ret_read = store_get_transfer(store, id, ret_transfer, &found);
+    if (*ret_read && !found)
+        api_error(answer, 404, "there is no transfer with that id, or it is past its retention");
+    return found;
+}
+
+bool api_get_transfer(struct store *store, const char *path, struct api_answer *ret_answer)
+{
+    struct event_list list;
+    struct transfer transfer;
+    json_t *object;
+    bool read;
+
+    if (!find(store, path, &transfer, &read, ret_answer))
+        return read;
+    list = (struct event_list){json_array(), transfer.tenant, transfer_opened_ns(&transfer)};
+    if (!store_list_events(store, transfer.id, EVENTS_MAX, add_event, &list)) {
+        json_decref(list.array);
+        return false;
+    }
+    object = json_transfer(&transfer, (int64_t)kvr_clock_wall());
+    json_object_set_new(object, "events", list.array);
+    api_answer_with(ret_answer, 200, object);
+    return true;
+}
