@@ -15,8 +15,7 @@ json_t *json_seconds(int64_t ns)
     return ns >= 0 ? json_real((double)ns / 1e9) : json_null();
 }
 
-/* 16 hex digits. */
-static json_t *json_id(uint64_t id)
+json_t *json_id(uint64_t id)
 {
     return json_sprintf("%016llx", (unsigned long long)id);
 }

@@ -12,6 +12,7 @@ json_t *json_time(int64_t wall_ns);  /* null for 0 */
 json_t *json_seconds(int64_t ns);    /* null for a negative one */
 json_t *json_text(const char *text); /* null for an empty one */
 json_t *json_count(uint64_t value);
+json_t *json_id(uint64_t id); /* 16 hex digits */
 json_t *json_transfer(const struct transfer *transfer, int64_t now_ns);
 /* tenant: of its transfer. */
 json_t *json_event(const struct stored_event *event, const char *tenant, int64_t from_ns);

@@ -11,6 +11,7 @@ typedef enum api_path_kind {
     API_TRANSFERS,
     API_TRANSFER,
     API_PAIRS,
+    API_ERRORS,
     API_MATRIX,
     API_AUDIT,
     API_SESSION,
@@ -46,6 +47,7 @@ const char *api_parameter(const struct api_query *query, const char *name);
 bool api_number(const char *text, int64_t min, int64_t max, int64_t *ret_number);
 /* RFC 3339 in UTC, from 1970 to 2262: "2026-01-31T12:34:56.789Z". */
 bool api_time(const char *text, int64_t *ret_ns);
+#define API_NO_TIME "\"%s\" is no time: give one in UTC, such as 2026-01-31T12:34:56Z"
 /* "2.5", at most 1e9. */
 bool api_seconds(const char *text, int64_t *ret_ns);
 /* As the API writes it, or without hyphens. */

@@ -79,8 +79,6 @@ static bool take_until(const char *value, struct wanted *wanted)
     return api_time(value, &wanted->filter.until_ns) && wanted->filter.until_ns > 0;
 }
 
-#define TIME_FORM "give a time in UTC such as 2026-01-31T12:34:56Z"
-
 static const struct {
     const char *name;
     bool (*take)(const char *value, struct wanted *wanted);
@@ -97,8 +95,8 @@ static const struct {
     {"path", take_path, "\"%s\" is no path: host, dmabuf, hmem, local or staged"},
     {"reason", take_reason, "\"%s\" is no reason: peer_lost, expired and others, as reason has it"},
     {"min_duration", take_duration, "\"%s\" is no number of seconds, such as 2.5"},
-    {"from", take_from, "\"%s\" is no time: " TIME_FORM},
-    {"until", take_until, "\"%s\" is no time: " TIME_FORM},
+    {"from", take_from, API_NO_TIME},
+    {"until", take_until, API_NO_TIME},
 };
 
 /* By its number or its name, at the agent that is asked for. */

@@ -175,4 +175,13 @@ struct reason_group {
 typedef void reason_visit(void *self, const struct reason_group *group);
 bool store_group_reasons(struct store *store, int64_t since_ns, reason_visit *visit, void *self);
 
+/* Transfers that ended for one reason, by the times of their last events. */
+#define ERROR_COUNT_MAX 50000 /* it is counted no farther */
+struct error_group {
+    uint64_t count, last_id; /* of the newest; 0: there is none */
+    int64_t first_ns, last_ns;
+};
+bool store_group_errors(struct store *store, const char *reason, int64_t from_ns, int64_t until_ns,
+                        struct error_group *ret_group);
+
 #endif

@@ -194,3 +194,39 @@ bool store_rail_position(struct store *store, const char *agent, const char *nam
     return store_each(store_bind(store, SQL_RAIL_POSITION, STORE_VALUES(TEXT(agent), TEXT(name))),
                       read_position, ret_position);
 }
+
+/* ---- errors ---- */
+
+static void read_first(sqlite3_stmt *statement, void *self)
+{
+    struct error_group *group = self;
+
+    store_read(statement, STORE_VALUES(SKIPPED, INT(group->first_ns)));
+}
+
+static void read_last(sqlite3_stmt *statement, void *self)
+{
+    struct error_group *group = self;
+
+    store_read(statement, STORE_VALUES(INT(group->last_id), INT(group->last_ns)));
+}
+
+static void read_count(sqlite3_stmt *statement, void *self)
+{
+    struct error_group *group = self;
+
+    store_read(statement, STORE_VALUES(INT(group->count)));
+}
+
+bool store_group_errors(struct store *store, const char *reason, int64_t from_ns, int64_t until_ns,
+                        struct error_group *ret_group)
+{
+    const uint64_t most = ERROR_COUNT_MAX + 1;
+    const struct store_value values[] = {TEXT(reason), INT(from_ns), INT(until_ns), INT(most)};
+
+    *ret_group = (struct error_group){0};
+    return store_each(store_bind(store, SQL_ERROR_LAST, values, 3), read_last, ret_group) &&
+           (ret_group->last_id == 0 ||
+            (store_each(store_bind(store, SQL_ERROR_FIRST, values, 3), read_first, ret_group) &&
+             store_each(store_bind(store, SQL_ERROR_COUNT, values, 4), read_count, ret_group)));
+}

@@ -62,6 +62,11 @@
 #define SEARCH_LAST(candidates)                                                                    \
     candidates " ORDER BY u DESC, o DESC LIMIT 1 OFFSET " SEARCH_MOST_LAST
 
+/* Those that ended for the reason ?1, from ?2 until ?3. */
+#define ERRORS                                                                                     \
+    "FROM transfers INDEXED BY ended_by_reason WHERE live = 0 AND reason = ?1 "                    \
+    "AND reason <> 'ok' AND updated_ns BETWEEN ?2 AND ?3"
+
 #define STORE_SEARCH_LIST(X)                                                                       \
     X(SQL_FIND_LIVE, "SELECT * FROM transfers INDEXED BY transfers_live WHERE live = 1 "           \
                      "AND ordinal < ?2 AND updated_ns BETWEEN ?3 AND ?1 AND " SEARCH_REST          \
@@ -79,6 +84,9 @@
     X(SQL_LAST_REASON, SEARCH_LAST(SEARCH_REASON))                                                 \
     X(SQL_LAST_PATH, SEARCH_LAST(SEARCH_BY_PATH))                                                  \
     X(SQL_LAST_SLOW, SEARCH_LAST(SEARCH_SLOW))                                                     \
+    X(SQL_ERROR_FIRST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns LIMIT 1")             \
+    X(SQL_ERROR_LAST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns DESC LIMIT 1")         \
+    X(SQL_ERROR_COUNT, "SELECT count(*) FROM (SELECT 1 " ERRORS " LIMIT ?4)")                      \
     X(SQL_RAIL_POSITION, "SELECT position FROM rails WHERE agent = ?1 AND name = ?2")
 
 #endif

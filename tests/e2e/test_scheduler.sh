@@ -220,6 +220,7 @@ check_fleet() {
     lacks '"tenant":"blue"'
     lacks '"state":"failed"'
     expect 200 '"transfers":[]' "$base/api/v1/transfers?tenant=nobody"
+    expect 200 '"code":"peer_lost","scope":"peer"' "$base/api/v1/errors"
     expect 200 '"reason":"peer_lost"' "$base/api/v1/transfers?reason=peer_lost"
     lacks '"state":"done"'
     expect 200 '"agent":"prefill-1"' "$base/api/v1/transfers?agent=prefill-1&limit=2"

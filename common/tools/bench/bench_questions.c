@@ -384,6 +384,7 @@ static kvr_status ask_others(struct asker *asker)
         {.name = "summary", .path = "/api/v1/summary", .afresh = true},
         {.name = "agents", .path = "/api/v1/agents", .afresh = true},
         {.name = "one transfer", .any_transfer = true},
+        {.name = "errors", .path = "/api/v1/errors"},
         {.name = "audit", .path = "/api/v1/audit"},
         {.name = "matrix", .path = "/api/v1/rails/matrix"},
         {.name = "reasons", .reasons_back_ns = HOUR},
