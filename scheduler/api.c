@@ -193,6 +193,9 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     case API_TRANSFER:
         read = api_get_transfer(api->store, path, ret_answer);
         break;
+    case API_TIMELINE:
+        read = api_get_timeline(api->store, path, ret_answer);
+        break;
     case API_ERRORS:
         read = api_get_errors(api->store, query, ret_answer);
         break;

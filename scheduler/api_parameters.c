@@ -21,6 +21,7 @@ const struct api_path api_paths[] = {
       "from", "until", "limit", "after"}},
     {API_TRANSFER, "GET", "/api/v1/transfers/{id}", {0}},
     {API_PAIRS, "GET", "/api/v1/pairs", {"tokens", "model", "source", "target", "limit"}},
+    {API_TIMELINE, "GET", "/api/v1/transfers/{id}/timeline", {0}},
     {API_ERRORS, "GET", "/api/v1/errors", {"from", "until"}},
     {API_MATRIX, "GET", "/api/v1/rails/matrix", {"source", "target", "trouble"}},
     {API_AUDIT, "GET", "/api/v1/audit", {"limit", "after"}},

@@ -11,6 +11,7 @@ typedef enum api_path_kind {
     API_TRANSFERS,
     API_TRANSFER,
     API_PAIRS,
+    API_TIMELINE,
     API_ERRORS,
     API_MATRIX,
     API_AUDIT,

@@ -104,6 +104,7 @@ static bool take_rail(struct store *store, const struct api_query *query,
                       struct transfer_filter *filter, bool *ret_read, struct api_answer *answer)
 {
     const char *value = api_parameter(query, "rail");
+    char names[KVR_RAILS_MAX][KVR_NAME_BYTES];
     int64_t rail = -1;
 
     if (value == NULL)
@@ -114,11 +115,13 @@ static bool take_rail(struct store *store, const struct api_query *query,
         return false;
     }
     if (!api_number(value, 0, KVR_RAILS_MAX - 1, &rail)) {
-        *ret_read = store_rail_position(store, filter->agent, value, &rail);
+        *ret_read = store_rail_names(store, filter->agent, names);
         if (!*ret_read)
             return false;
+        for (rail = KVR_RAILS_MAX - 1; rail >= 0 && strcmp(names[rail], value) != 0;)
+            rail--;
     }
-    if (rail < 0) {
+    if (rail < 0 || value[0] == '\0') {
         api_bad_request(answer, "rail",
                         "\"%s\" is no rail of that agent: give its name, or its number from 0",
                         value);
@@ -244,10 +247,8 @@ static bool parse_id(const char *text, uint64_t *ret_id)
     return true;
 }
 
-/* The transfer that the path names; false: the answer says why there is none, or *ret_read is
- * false. */
-static bool find(struct store *store, const char *path, struct transfer *ret_transfer,
-                 bool *ret_read, struct api_answer *answer)
+bool api_find_transfer(struct store *store, const char *path, struct transfer *ret_transfer,
+                       bool *ret_read, struct api_answer *answer)
 {
     const char *text = path + strlen("/api/v1/transfers/");
     bool found = false;
@@ -272,7 +273,7 @@ bool api_get_transfer(struct store *store, const char *path, struct api_answer *
     json_t *object;
     bool read;
 
-    if (!find(store, path, &transfer, &read, ret_answer))
+    if (!api_find_transfer(store, path, &transfer, &read, ret_answer))
         return read;
     list = (struct event_list){json_array(), transfer.tenant, transfer_opened_ns(&transfer)};
     if (!store_list_events(store, transfer.id, EVENTS_MAX, add_event, &list)) {

@@ -10,6 +10,14 @@ KVR_MUST_CHECK bool api_get_transfers(struct store *store, const struct api_quer
 KVR_MUST_CHECK bool api_get_transfer(struct store *store, const char *path,
                                      struct api_answer *ret_answer);
 
+/* The transfer that the path names; false: the answer says why there is none, or *ret_read is
+ * false: the database failed. */
+KVR_MUST_CHECK bool api_find_transfer(struct store *store, const char *path,
+                                      struct transfer *ret_transfer, bool *ret_read,
+                                      struct api_answer *ret_answer);
+/* api_timeline.c */
+KVR_MUST_CHECK bool api_get_timeline(struct store *store, const char *path,
+                                     struct api_answer *ret_answer);
 /* api_errors.c */
 KVR_MUST_CHECK bool api_get_errors(struct store *store, const struct api_query *query,
                                    struct api_answer *ret_answer);

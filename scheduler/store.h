@@ -139,9 +139,9 @@ struct transfer_found {
 bool transfer_filter_searches(const struct transfer_filter *filter);
 bool store_search_transfers(struct store *store, const struct transfer_filter *filter,
                             transfer_visit *visit, void *self, struct transfer_found *ret_found);
-/* Of the agent's rail with that name; -1: none is known. */
-bool store_rail_position(struct store *store, const char *agent, const char *name,
-                         int64_t *ret_position);
+/* The names of the agent's rails by its last report; "": it had no such rail. */
+bool store_rail_names(struct store *store, const char *agent,
+                      char ret_names[KVR_RAILS_MAX][KVR_NAME_BYTES]);
 
 struct stored_event {
     const char *agent, *role, *kind, *peer, *outcome, *detail; /* borrowed for the visit */

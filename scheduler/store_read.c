@@ -1,4 +1,5 @@
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "scheduler/store_rows.h"
@@ -252,6 +253,25 @@ static void read_rail(sqlite3_stmt *statement, void *self)
     store_read(statement,
                STORE_VALUES(SKIPPED, SKIPPED, RAIL_VALUES(&facts->rails[facts->rail_count])));
     facts->rail_count++;
+}
+
+static void read_rail_name(sqlite3_stmt *statement, void *self)
+{
+    char(*names)[KVR_NAME_BYTES] = self;
+    const char *name;
+    uint32_t at;
+
+    store_read(statement, STORE_VALUES(SKIPPED, INT(at), STORE_AT(STORE_BORROWED, name)));
+    if (at < KVR_RAILS_MAX)
+        snprintf(names[at], KVR_NAME_BYTES, "%s", name);
+}
+
+bool store_rail_names(struct store *store, const char *agent,
+                      char ret_names[KVR_RAILS_MAX][KVR_NAME_BYTES])
+{
+    memset(ret_names, 0, KVR_RAILS_MAX * KVR_NAME_BYTES);
+    return store_each(store_bind(store, SQL_LIST_RAILS, STORE_VALUES(TEXT(agent))), read_rail_name,
+                      ret_names);
 }
 
 static void read_engine(sqlite3_stmt *statement, void *self)

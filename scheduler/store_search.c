@@ -182,19 +182,6 @@ bool store_search_transfers(struct store *store, const struct transfer_filter *f
            (search.room == 0 || !ended || find_ended(&search, ret_found));
 }
 
-static void read_position(sqlite3_stmt *statement, void *self)
-{
-    store_read(statement, STORE_VALUES(INT(*(int64_t *)self)));
-}
-
-bool store_rail_position(struct store *store, const char *agent, const char *name,
-                         int64_t *ret_position)
-{
-    *ret_position = -1;
-    return store_each(store_bind(store, SQL_RAIL_POSITION, STORE_VALUES(TEXT(agent), TEXT(name))),
-                      read_position, ret_position);
-}
-
 /* ---- errors ---- */
 
 static void read_first(sqlite3_stmt *statement, void *self)

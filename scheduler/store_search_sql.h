@@ -86,7 +86,6 @@
     X(SQL_LAST_SLOW, SEARCH_LAST(SEARCH_SLOW))                                                     \
     X(SQL_ERROR_FIRST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns LIMIT 1")             \
     X(SQL_ERROR_LAST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns DESC LIMIT 1")         \
-    X(SQL_ERROR_COUNT, "SELECT count(*) FROM (SELECT 1 " ERRORS " LIMIT ?4)")                      \
-    X(SQL_RAIL_POSITION, "SELECT position FROM rails WHERE agent = ?1 AND name = ?2")
+    X(SQL_ERROR_COUNT, "SELECT count(*) FROM (SELECT 1 " ERRORS " LIMIT ?4)")
 
 #endif

@@ -209,6 +209,8 @@ check_fleet() {
     expect 200 '"id"' "$base/api/v1/transfers?limit=2&after=$next"
     if [ -n "$first" ] && ! grep -qF "$first" "$work/body"; then pass; else fail "paging repeats $first"; fi
     expect 200 '"events":[{' "$base/api/v1/transfers/$first"
+    expect 200 '"spans":[' "$base/api/v1/transfers/$first/timeline"
+    expect 200 '"events":[{' "$base/api/v1/transfers/$first"
     request=$(sed -n 's/.*"request":"\([^"]*\)".*/\1/p' "$work/body")
     expect 200 "$first" "$base/api/v1/transfers?request=$request"
     expect 200 "\"request\":\"$request\"" "$base/api/v1/transfers?limit=500&request=${request%?}"

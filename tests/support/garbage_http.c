@@ -20,6 +20,9 @@ static const char *const paths[] = {"/",
                                     "/api/v1/pairs",
                                     "/api/v1/pairs?tokens=1&limit=500&model=%ff",
                                     "/api/v1/audit",
+                                    "/api/v1/errors?from=2026",
+                                    "/api/v1/openapi.json",
+                                    "/api/v1/transfers/0000000000000001/timeline",
                                     "/api/v1/requests/x/abandon",
                                     "/ingest/v1/events",
                                     "/../../etc/passwd",
@@ -143,14 +146,16 @@ static void shape_credentials(struct garbage *garbage)
 
 static void shape_parameters(struct garbage *garbage)
 {
+    static const char *const names[] = {"limit", "after",        "state", "request", "tenant",
+                                        "agent", "rail",         "path",  "engine",  "from",
+                                        "until", "min_duration", "reason"};
     char text[1024];
     int used = snprintf(text, sizeof(text), "GET /api/v1/transfers?");
+    uint64_t count = kvr_rng_between(&garbage->rng, 1, 20); /* more than 16 are too many */
 
-    for (unsigned i = 0; i < 40; i++)
+    for (uint64_t i = 0; i < count; i++)
         used += snprintf(text + used, sizeof(text) - (size_t)used, "%s=%lld&",
-                         i % 3 == 0   ? "limit"
-                         : i % 3 == 1 ? "before"
-                                      : "state",
+                         names[kvr_rng_below(&garbage->rng, sizeof(names) / sizeof(names[0]))],
                          (long long)garbage_number(garbage, 5));
     (void)snprintf(text + used, sizeof(text) - (size_t)used,
                    " HTTP/1.1\r\nHost: localhost\r\n\r\n");

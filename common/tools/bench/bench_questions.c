@@ -138,7 +138,7 @@ struct question {
     const char *path;
     struct api_query query;
     char values[4][VALUE_BYTES];
-    bool any_transfer;       /* the path is another transfer's each time */
+    bool any_transfer;       /* the path is below another transfer's each time */
     bool afresh;             /* the API would keep the answer */
     int64_t reasons_back_ns; /* not the API's: the summary's failures of that time; 0: none */
 };
@@ -205,13 +205,14 @@ static kvr_status answer_once(struct asker *asker, const struct question *questi
                               struct question_time *ret_time, bool *ret_answered)
 {
     struct question_time begin;
-    char any_path[48];
+    char any_path[64];
 
     if (question->any_transfer) {
         uint64_t number = kvr_rng_below(&asker->rng, asker->fleet->transfers);
 
-        snprintf(any_path, sizeof(any_path), "/api/v1/transfers/%016" PRIx64,
-                 bench_fleet_transfer(asker->fleet, number).id);
+        snprintf(any_path, sizeof(any_path), "/api/v1/transfers/%016" PRIx64 "%s",
+                 bench_fleet_transfer(asker->fleet, number).id,
+                 question->path != NULL ? question->path : "");
     }
     if (question->afresh)
         KVR_TRY(open_api(asker));
@@ -384,6 +385,7 @@ static kvr_status ask_others(struct asker *asker)
         {.name = "summary", .path = "/api/v1/summary", .afresh = true},
         {.name = "agents", .path = "/api/v1/agents", .afresh = true},
         {.name = "one transfer", .any_transfer = true},
+        {.name = "one timeline", .any_transfer = true, .path = "/timeline"},
         {.name = "errors", .path = "/api/v1/errors"},
         {.name = "audit", .path = "/api/v1/audit"},
         {.name = "matrix", .path = "/api/v1/rails/matrix"},

@@ -1,0 +1,187 @@
+/* Goal: the timeline of a transfer has what each agent saw, in its order, with the time between.
+ * Method: the API on a database into which both agents have reported. */
+#include "tests/support/check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "scheduler/api.h"
+#include "tests/support/store_case.h"
+
+static json_t *ask(struct fixture *fixture, const char *path, unsigned status)
+{
+    struct health *health = health_open("kvrail.db");
+    struct api *api = api_open(fixture->store, fixture->metrics, health);
+    const struct api_query query = {0};
+    struct api_answer answer = {0};
+    json_t *json;
+
+    api_get(api, path, &query, &answer);
+    assert_int_equal(answer.status, status);
+    json = json_loads(answer.body, 0, NULL);
+    assert_non_null(json);
+    free(answer.body);
+    api_close(api);
+    health_close(health);
+    return json;
+}
+
+static const char timeline[] = "/api/v1/transfers/0000000000000005/timeline";
+
+static void report(struct fixture *fixture, const char *agent, struct kvr_event *events,
+                   uint32_t count, struct kvr_agent_facts *facts)
+{
+    struct kvr_report sent = report_of(agent, 1, events, count);
+    struct agent_row row = {.boot = 7};
+    uint64_t acknowledged;
+
+    assert_int_equal(apply_one(fixture, &sent, &acknowledged), KVR_OK);
+    strcpy(row.name, agent);
+    if (facts == NULL)
+        return;
+    assert_true(store_begin(fixture->store) && store_put_agent(fixture->store, &row, facts) &&
+                store_commit(fixture->store));
+}
+
+/* Milliseconds after the anchor. */
+static struct kvr_event at(kvr_event_kind kind, kvr_role role, kvr_ns ms)
+{
+    return event_of(kind, role, 5, ms * KVR_MS);
+}
+
+static void both_report(struct fixture *fixture)
+{
+    struct kvr_agent_facts *facts = calloc(1, sizeof(*facts));
+    struct kvr_event source[] = {
+        at(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 1000),
+        at(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 1040),
+        at(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 1060),
+        at(KVR_EVENT_RETRY, KVR_ROLE_SOURCE, 1070),
+        at(KVR_EVENT_LAST_POST, KVR_ROLE_SOURCE, 1160),
+        at(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 1200),
+    };
+    struct kvr_event target[] = {
+        at(KVR_EVENT_OPENED, KVR_ROLE_TARGET, 1010),
+        at(KVR_EVENT_LAST_LAND, KVR_ROLE_TARGET, 1170),
+        at(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 1190),
+    };
+
+    source[3].retries = 34;
+    strcpy(source[3].detail, "mlx5_1 failed");
+    source[5].rails = 1 << 1 | 1 << 3;
+    facts->rail_count = 2;
+    strcpy(facts->rails[0].name, "mlx5_0");
+    strcpy(facts->rails[1].name, "mlx5_1");
+    report(fixture, "prefill-0", source, 6, facts);
+    report(fixture, "decode-0", target, 3, NULL);
+    free(facts);
+}
+
+static double seconds_of(json_t *list, const char *key, const char *name, const char *value)
+{
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(list, index,
+                       item) if (strcmp(json_string_value(json_object_get(item, key)), name) ==
+                                 0) return json_is_null(json_object_get(item, value))
+        ? -2
+        : json_number_value(json_object_get(item, value));
+    return -1;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-6;
+}
+
+static void a_side_has_its_stages_and_spans(void **state)
+{
+    struct fixture *fixture = *state;
+    json_t *json, *source, *stages, *spans;
+
+    both_report(fixture);
+    json = ask(fixture, timeline, 200);
+    assert_string_equal(json_string_value(json_object_get(json, "state")), "done");
+    source = json_array_get(json_object_get(json, "sides"), 0);
+    assert_string_equal(json_string_value(json_object_get(source, "agent")), "prefill-0");
+    stages = json_object_get(source, "stages");
+    assert_int_equal(json_array_size(stages), 5);
+    assert_true(near(seconds_of(stages, "stage", "opened", "after_seconds"), -2));
+    assert_true(near(seconds_of(stages, "stage", "matched", "after_seconds"), 0.04));
+    assert_true(near(seconds_of(stages, "stage", "last_post", "seconds"), 0.16));
+    assert_true(near(seconds_of(stages, "stage", "ended", "after_seconds"), 0.04));
+    spans = json_object_get(source, "spans");
+    assert_true(near(seconds_of(spans, "span", "match", "seconds"), 0.04));
+    assert_true(near(seconds_of(spans, "span", "post", "begins_seconds"), 0.06));
+    assert_true(near(seconds_of(spans, "span", "post", "seconds"), 0.1));
+    assert_true(near(seconds_of(spans, "span", "whole", "seconds"), 0.2));
+    assert_true(near(seconds_of(spans, "span", "land", "seconds"), -1));
+    spans = json_object_get(json_array_get(json_object_get(json, "sides"), 1), "spans");
+    assert_true(near(seconds_of(spans, "span", "settle", "seconds"), 0.02));
+    assert_true(near(seconds_of(spans, "span", "whole", "begins_seconds"), 0.01));
+    json_decref(json);
+}
+
+static void a_side_has_its_rails_and_retries(void **state)
+{
+    struct fixture *fixture = *state;
+    json_t *json, *source, *rails, *retry;
+
+    both_report(fixture);
+    json = ask(fixture, timeline, 200);
+    source = json_array_get(json_object_get(json, "sides"), 0);
+    rails = json_object_get(source, "rails");
+    assert_int_equal(json_array_size(rails), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(rails, 0), "index")), 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rails, 0), "name")),
+                        "mlx5_1");
+    assert_true(json_is_null(json_object_get(json_array_get(rails, 1), "name"))); /* forgotten */
+    retry = json_array_get(json_object_get(source, "retries"), 0);
+    assert_int_equal(json_integer_value(json_object_get(retry, "retries")), 34);
+    assert_string_equal(json_string_value(json_object_get(retry, "detail")), "mlx5_1 failed");
+    assert_true(near(json_number_value(json_object_get(retry, "seconds")), 0.07));
+    json_decref(json);
+}
+
+/* Both times of a stage may be equal, and a clock may have gone back. */
+static void stages_of_one_moment_are_all_there(void **state)
+{
+    struct kvr_event events[] = {at(KVR_EVENT_FIRST_POST, KVR_ROLE_SOURCE, 1000),
+                                 at(KVR_EVENT_LAST_POST, KVR_ROLE_SOURCE, 1000),
+                                 at(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 1010),
+                                 at(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 1020)};
+    struct fixture *fixture = *state;
+    json_t *json, *stages;
+
+    report(fixture, "prefill-0", events, 4, NULL);
+    json = ask(fixture, timeline, 200);
+    stages = json_object_get(json_array_get(json_object_get(json, "sides"), 0), "stages");
+    assert_int_equal(json_array_size(stages), 4);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(stages, 0), "stage")),
+                        "first_post");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(stages, 1), "stage")),
+                        "last_post");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(stages, 3), "stage")),
+                        "opened");
+    json_decref(json);
+}
+
+static void a_timeline_needs_its_transfer(void **state)
+{
+    json_decref(ask(*state, timeline, 404));
+    json_decref(ask(*state, "/api/v1/transfers/5/timeline", 400));
+    json_decref(ask(*state, "/api/v1/transfers/0000000000000005/line", 404));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(a_side_has_its_stages_and_spans),
+        WITH_STORE(a_side_has_its_rails_and_retries),
+        WITH_STORE(stages_of_one_moment_are_all_there),
+        WITH_STORE(a_timeline_needs_its_transfer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
