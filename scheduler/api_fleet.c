@@ -5,12 +5,14 @@
 #include "scheduler/api_fleet.h"
 #include "scheduler/api_json.h"
 #include "scheduler/api_parameters.h"
+#include "scheduler/embedded.h"
 
 #define FRESH (500 * KVR_MS) /* the agents are kept ready for so long, unless one comes or goes */
 
 struct api_fleet {
     struct api_fleet_parts parts;
-    struct ready *agents; /* the last ones made */
+    struct ready *document; /* NULL until it is asked for */
+    struct ready *agents;   /* the last ones made */
     kvr_ns agents_at;
     uint64_t agents_changes;
 };
@@ -26,8 +28,10 @@ struct api_fleet *api_fleet_open(const struct api_fleet_parts *parts)
 
 struct api_fleet *api_fleet_close(struct api_fleet *api)
 {
-    if (api != NULL)
+    if (api != NULL) {
+        ready_drop(api->document);
         ready_drop(api->agents);
+    }
     free(api);
     return NULL;
 }
@@ -36,9 +40,10 @@ bool api_fleet_is_path(const char *path)
 {
     const struct api_path *known = api_path_of("GET", path);
 
-    return strcmp(path, "/metrics") == 0 ||
-           (known != NULL &&
-            (known->kind == API_AGENTS || known->kind == API_PAIRS || known->kind == API_MATRIX));
+    if (known == NULL)
+        return strcmp(path, "/metrics") == 0;
+    return known->kind == API_AGENTS || known->kind == API_PAIRS || known->kind == API_MATRIX ||
+           known->kind == API_DOCUMENT;
 }
 
 /* ---- agents ---- */
@@ -106,6 +111,16 @@ static struct ready *make_metrics(struct api_fleet *api, bool open)
     return ready_make(text, size, open ? EXPOSITION_OPENMETRICS : EXPOSITION_PROMETHEUS);
 }
 
+static struct ready *document(struct api_fleet *api)
+{
+    const struct embedded_file *file = &embedded_openapi;
+    size_t size = (size_t)(file->end - file->begin);
+
+    if (api->document == NULL)
+        api->document = ready_make(strndup(file->begin, size), size, file->type);
+    return api->document;
+}
+
 void api_fleet_get(struct api_fleet *api, const char *path, const struct api_query *query,
                    struct api_answer *ret_answer)
 {
@@ -118,6 +133,8 @@ void api_fleet_get(struct api_fleet *api, const char *path, const struct api_que
         return;
     else if (known->kind == API_PAIRS)
         api_get_pairs(api->parts.fleet, metrics_speeds(api->parts.metrics), query, ret_answer);
+    else if (known->kind == API_DOCUMENT)
+        *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(document(api))};
     else if (known->kind == API_MATRIX)
         api_get_matrix(api->parts.fleet, query, ret_answer);
     else

@@ -1,5 +1,5 @@
 /* The paths of the API and their parameters: the one list that answers, errors and the document
- * /api/v1/openapi.json agree with (`unit.api_paths`). Any thread. */
+ * /api/v1/openapi.json agree with (`unit.api_document`). Any thread. */
 #ifndef KVR_SCHEDULER_API_PARAMETERS_H
 #define KVR_SCHEDULER_API_PARAMETERS_H
 
@@ -15,6 +15,7 @@ typedef enum api_path_kind {
     API_ERRORS,
     API_MATRIX,
     API_AUDIT,
+    API_DOCUMENT,
     API_SESSION,
     API_ABANDON,
     API_RENEW,

@@ -29,6 +29,11 @@ const struct embedded_file embedded_pages[] = {
 };
 const size_t embedded_page_count = sizeof(embedded_pages) / sizeof(embedded_pages[0]);
 
+EMBED(openapi, SCHEDULER_SOURCE_DIR "/openapi.json");
+
+const struct embedded_file embedded_openapi =
+    EMBEDDED("/api/v1/openapi.json", "openapi.json", "application/json", openapi);
+
 EMBED(migration_1, SCHEDULER_SOURCE_DIR "/migrations/0001_initial.sql");
 EMBED(migration_2, SCHEDULER_SOURCE_DIR "/migrations/0002_requests.sql");
 EMBED(migration_3, SCHEDULER_SOURCE_DIR "/migrations/0003_orders.sql");

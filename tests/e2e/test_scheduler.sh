@@ -6,6 +6,7 @@
 set -u
 
 bin=${KVRAIL_BIN_DIR:?}
+tests=$(cd "$(dirname "$0")/.." && pwd)
 generate=${1:?usage: test_scheduler.sh UI_GENERATE}
 command -v curl >/dev/null || { echo "scheduler: skipped, there is no curl"; exit 77; }
 work=$(mktemp -d /tmp/kvrail-scheduler-XXXXXX)
@@ -235,6 +236,30 @@ check_fleet() {
     expect 200 '"id"' "$base/api/v1/transfers?from=2001-01-01T00:00:00Z&state=done"
 }
 
+# Every answer is as /api/v1/openapi.json says. {id} stands for the newest transfer.
+check_document() {
+    command -v python3 >/dev/null || { skip "the document of the API: there is no python3"; return; }
+    expect 200 '"openapi": "3.1.0"' "$base/api/v1/openapi.json"
+    cp "$work/body" "$work/openapi.json"
+    header 'ETag: "' "$base/api/v1/openapi.json"
+    expect 200 '"id"' "$base/api/v1/transfers?limit=1&reason=rail_failed"
+    id=$(sed -n 's/^{"transfers":\[{"id":"\([0-9a-f]*\)".*/\1/p' "$work/body")
+    set --
+    for question in summary agents 'transfers?limit=20' 'transfers?agent=prefill-1&limit=2' 'transfers/{id}' \
+        'transfers/{id}/timeline' errors 'pairs?tokens=1000' rails/matrix audit session \
+        'transfers?limit=0' transfers/0 'errors?from=x' pairs 'rails/matrix?trouble=no' 'audit?limit=0'; do
+        file=$work/answer-$#
+        status=$(curl -s -m 20 -o "$file" -w '%{http_code}' \
+            "$base/api/v1/$(printf %s "$question" | sed "s/{id}/$id/")")
+        set -- "$@" "/api/v1/$(printf %s "${question%%\?*}" | sed 's|transfers/0|transfers/{id}|')" "$status" "$file"
+    done
+    if python3 "$tests/support/openapi.py" "$work/openapi.json" "$@" >"$work/checked" 2>&1; then
+        pass
+    else
+        fail "the document: $(cat "$work/checked")"
+    fi
+}
+
 check_metrics() {
     expect 200 'kvrail_build_info{version=' "$base/metrics"
     expect 200 'kvrail_rail_up{agent="prefill-0",rail="2",provider="efa"} ' "$base/metrics"
@@ -418,6 +443,7 @@ check_page
 check_bad_requests
 check_garbage
 check_fleet
+check_document
 check_metrics
 check_restart
 check_tokens

@@ -67,6 +67,7 @@ pairs_are_known() {
         grep -q '"state":"warm","detail":null,"bytes":[1-9]' "$work/matrix.json"
 }
 wait_for 30 pairs_are_known || fail "no pair of rails is warm: $(cat "$work/matrix.json")"
+cp "$work/matrix.json" "$work/known.json"
 ask_scheduler '/api/v1/rails/matrix?source=decode-0' >"$work/matrix.json"
 says "$work/matrix.json" '{"pairs":\[\],"left_out":0}'
 
@@ -78,6 +79,10 @@ pairs_are_ranked() {
         grep -q '"warm":[1-9],"trouble":0},"why":\["measured: ' "$work/pairs.json"
 }
 wait_for 30 pairs_are_ranked || fail "no pair of agents is ranked: $(cat "$work/pairs.json")"
+ask_scheduler /api/v1/agents >"$work/agents.json"
+python3 "$KVRAIL_ROOT_DIR/tests/support/openapi.py" "$KVRAIL_ROOT_DIR/scheduler/openapi.json" \
+    /api/v1/agents 200 "$work/agents.json" /api/v1/rails/matrix 200 "$work/known.json" \
+    /api/v1/pairs 200 "$work/pairs.json" >"$work/checked" 2>&1 || fail "the document: $(cat "$work/checked")"
 finish_replays_beside
 no_pair_is_ranked() {
     ask_scheduler '/api/v1/pairs?tokens=1000' >"$work/pairs.json" &&
