@@ -15,6 +15,8 @@ struct api_fleet {
     struct ready *agents;   /* the last ones made */
     kvr_ns agents_at;
     uint64_t agents_changes;
+    struct ready *matrix; /* the whole one */
+    kvr_ns matrix_at;
 };
 
 struct api_fleet *api_fleet_open(const struct api_fleet_parts *parts)
@@ -31,6 +33,7 @@ struct api_fleet *api_fleet_close(struct api_fleet *api)
     if (api != NULL) {
         ready_drop(api->document);
         ready_drop(api->agents);
+        ready_drop(api->matrix);
     }
     free(api);
     return NULL;
@@ -88,6 +91,30 @@ static struct ready *agents(struct api_fleet *api)
     return api->agents;
 }
 
+/* ---- matrix ---- */
+
+/* The whole one is kept as the agents are; others are short. */
+static void get_matrix(struct api_fleet *api, const struct api_query *query,
+                       struct api_answer *ret_answer)
+{
+    kvr_ns now = kvr_clock_now();
+
+    if (query->count > 0) {
+        api_get_matrix(api->parts.fleet, query, ret_answer);
+        return;
+    }
+    if (api->matrix == NULL || now - api->matrix_at > FRESH) {
+        struct api_answer whole;
+
+        api_get_matrix(api->parts.fleet, query, &whole);
+        ready_drop(api->matrix);
+        api->matrix =
+            ready_make(whole.body, whole.body != NULL ? strlen(whole.body) : 0, "application/json");
+        api->matrix_at = now;
+    }
+    *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(api->matrix)};
+}
+
 /* ---- metrics ---- */
 
 static struct ready *make_metrics(struct api_fleet *api, bool open)
@@ -136,7 +163,7 @@ void api_fleet_get(struct api_fleet *api, const char *path, const struct api_que
     else if (known->kind == API_DOCUMENT)
         *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(document(api))};
     else if (known->kind == API_MATRIX)
-        api_get_matrix(api->parts.fleet, query, ret_answer);
+        get_matrix(api, query, ret_answer);
     else
         *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(agents(api))};
 }

@@ -247,6 +247,38 @@ static void api_answers_with_pairs_of_rails(void **state)
     expect(*state, (struct api_query){1, {{"source", name}}}, 400, "no agent");
 }
 
+/* Names and sentences have what JSON must escape; a second more or less has a point. */
+static void the_matrix_is_whole_json(void **state)
+{
+    struct kvr_pair_facts *rows = rows_of("de\"c\\o\tde", 2);
+    const struct api_query query = {0};
+    struct fixture *fixture = *state;
+    struct api_answer answer;
+    json_t *json, *pair;
+
+    facts.rail_count = 1;
+    strcpy(facts.rails[0].name, "mlx\"5");
+    memset(rows[0].detail, '"', sizeof(rows[0].detail) - 1);
+    rows[0].bytes = UINT64_MAX;
+    rows[0].state_ns = 61 * KVR_S + KVR_S / 2;
+    report_comes(fixture, "prefill-\xc3\xa9", kvr_clock_now());
+    api_get_matrix(fixture->fleet, &query, &answer);
+    json = json_loads(answer.body, JSON_REJECT_DUPLICATES, NULL);
+    if (json == NULL)
+        fail_msg("this is no JSON: %s", answer.body);
+    assert_int_equal(json_array_size(json_object_get(json, "pairs")), 2);
+    pair = json_array_get(json_object_get(json, "pairs"), 0);
+    assert_string_equal(json_string_value(json_object_get(pair, "source")), "prefill-\xc3\xa9");
+    assert_string_equal(json_string_value(json_object_get(pair, "detail")), rows[0].detail);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(pair, "rail"), "name")),
+                        "mlx\"5");
+    assert_true(json_integer_value(json_object_get(pair, "bytes")) == INT64_MAX);
+    assert_true(json_is_real(json_object_get(pair, "age_seconds")));
+    assert_true(json_real_value(json_object_get(pair, "state_seconds")) >= 61.5);
+    json_decref(json);
+    free(answer.body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +290,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(fleet_bounds_pairs, fresh, store_teardown),
         cmocka_unit_test_setup_teardown(metrics_count_pairs_by_state, fresh, store_teardown),
         cmocka_unit_test_setup_teardown(api_answers_with_pairs_of_rails, fresh, store_teardown),
+        cmocka_unit_test_setup_teardown(the_matrix_is_whole_json, fresh, store_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
