@@ -20,10 +20,10 @@
 
 #include <jansson.h>
 
+#include "http/ready.h"
 #include "scheduler/fleet.h"
 #include "scheduler/health.h"
 #include "scheduler/metrics.h"
-#include "scheduler/ready.h"
 #include "scheduler/store.h"
 
 #define API_PARAMETERS_MAX 16

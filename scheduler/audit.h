@@ -9,7 +9,7 @@
 
 #include "base/address.h"
 #include "base/limits.h"
-#include "scheduler/access.h"
+#include "http/access.h"
 
 struct audit_entry {
     char action[24];                /* "abandon", "renew", "sign_in", "sign_out"; "": no entry */

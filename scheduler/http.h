@@ -1,4 +1,4 @@
-/* The scheduler's port: libmicrohttpd in one thread of its own.
+/* The scheduler's port (http_server.h), and what its paths mean.
  *
  *   POST /ingest/v1/events   agents' reports; suspended until the writer has committed
  *   POST /api/v1/requests/…  order.h; likewise
@@ -7,21 +7,15 @@
  *   GET  /metrics, /api/…    api.h, api_fleet.h
  *   GET  /, /app.js …        the page, compiled in or from --web-root
  *
- * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX; connections
- * that are idle, or slow over a request (http_clients.h), are closed, and their number is bounded,
- * also of one host (http_limits.h), so garbage costs nothing. */
+ * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX. */
 #ifndef KVR_SCHEDULER_HTTP_H
 #define KVR_SCHEDULER_HTTP_H
 
-#include "base/address.h"
-#include "scheduler/access.h"
+#include "http/http_server.h"
 #include "scheduler/api.h"
-#include "scheduler/http_clients.h"
-#include "scheduler/http_tls.h"
 #include "scheduler/ingest.h"
 #include "scheduler/queries.h"
 
-#define HTTP_IDLE_SECONDS     15
 #define HTTP_BODIES_BYTES_MAX ((size_t)64 << 20)
 
 struct http_options {

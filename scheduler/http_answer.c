@@ -1,25 +1,13 @@
 #include "scheduler/http_request.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "http/http_answer.h"
+#include "http/problem.h"
 
 static const char page_policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' "
     "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-static const char data_policy[] = "default-src 'none'; frame-ancestors 'none'";
-
-static void add_common(struct MHD_Response *response, const char *type, const char *cache,
-                       const char *policy)
-{
-    MHD_add_response_header(response, "Content-Type", type);
-    MHD_add_response_header(response, "Cache-Control", cache);
-    MHD_add_response_header(response, "Content-Security-Policy", policy);
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(response, "X-Frame-Options", "DENY");
-    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
-    MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
-}
-
 static const char *methods(request_route route)
 {
     switch (route) {
@@ -36,74 +24,23 @@ static const char *methods(request_route route)
 enum MHD_Result http_send(struct request *request, unsigned status, const char *type, void *body,
                           size_t size)
 {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE);
-    enum MHD_Result result;
+    const struct http_head head = {
+        .status = status,
+        .type = type,
+        .methods = methods(request->route),
+        .set_cookie = request->set_cookie[0] != '\0' ? request->set_cookie : NULL,
+    };
 
-    if (response == NULL) {
-        free(body);
-        return MHD_NO;
-    }
-    add_common(response, type, "no-store", data_policy);
-    if (request->set_cookie[0] != '\0')
-        MHD_add_response_header(response, "Set-Cookie", request->set_cookie);
-    if (status == MHD_HTTP_UNAUTHORIZED)
-        MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"kvrail\"");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, "Allow", methods(request->route));
-    if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
-        MHD_add_response_header(response, "Retry-After", "1");
-    if (status == MHD_HTTP_TOO_MANY_REQUESTS)
-        MHD_add_response_header(response, "Retry-After", "60");
-    result = MHD_queue_response(request->connection, status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
-static void drop_ready(void *self)
-{
-    ready_drop(self);
-}
-
-/* Takes the reference over. */
-static enum MHD_Result send_ready(struct request *request, struct ready *ready)
-{
-    const char *known =
-        MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
-    bool same = known != NULL && strcmp(known, ready->etag) == 0;
-    bool zipped = !same && ready->zipped != NULL &&
-                  ready_takes_gzip(MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
-                                                               "Accept-Encoding"));
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        same     ? 0
-        : zipped ? ready->zipped_size
-                 : ready->size,
-        zipped ? (void *)ready->zipped : ready->text, drop_ready, ready);
-    enum MHD_Result result;
-
-    if (response == NULL) {
-        ready_drop(ready);
-        return MHD_NO;
-    }
-    add_common(response, ready->type, "no-store", data_policy);
-    MHD_add_response_header(response, "ETag", ready->etag);
-    MHD_add_response_header(response, "Vary", "Accept, Accept-Encoding");
-    if (zipped)
-        MHD_add_response_header(response, "Content-Encoding", "gzip");
-    result = MHD_queue_response(request->connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK,
-                                response);
-    MHD_destroy_response(response);
-    return result;
+    return http_answer(request->connection, &head, body, size);
 }
 
 enum MHD_Result http_send_answer(struct request *request, const struct api_answer *answer)
 {
     if (answer->ready != NULL)
-        return send_ready(request, answer->ready);
+        return http_answer_ready(request->connection, answer->ready);
     if (answer->body == NULL)
         return MHD_NO;
-    return http_send(request, answer->status,
-                     answer->problem ? "application/problem+json" : "application/json",
+    return http_send(request, answer->status, answer->problem ? PROBLEM_TYPE : "application/json",
                      answer->body, strlen(answer->body));
 }
 
@@ -126,7 +63,7 @@ enum MHD_Result http_send_page(struct request *request, struct page *page)
     enum MHD_Result result = MHD_NO;
 
     if (response != NULL) {
-        add_common(response, page->type, "no-cache", page_policy);
+        http_answer_common(response, page->type, "no-cache", page_policy);
         MHD_add_response_header(response, "ETag", page->etag);
         result = MHD_queue_response(request->connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK,
                                     response);

@@ -90,7 +90,7 @@ enum MHD_Result http_report_take(struct request *request)
                                                          : MHD_HTTP_BAD_REQUEST,
                                error.detail);
     }
-    if (request->agent[0] != '\0' && strcmp(request->agent, report->agent) != 0) {
+    if (request->asker.agent[0] != '\0' && strcmp(request->asker.agent, report->agent) != 0) {
         kvr_report_free(report);
         return http_refuse(request, REFUSAL_NAME);
     }

@@ -1,8 +1,8 @@
 /* One HTTP request on its way, shared by the files that serve it. The daemon's thread, unless it
  * says otherwise.
  *
- * http.c has the daemon and its answers to GET; http_access.c finds out which right a request has;
- * http_answer.c writes answers and their headers; http_post.c takes reports and orders, and
+ * http.c has the routes and the answers to GET; http_access.c has the right that each route needs;
+ * http_answer.c writes answers; http_post.c takes reports and orders, and
  * http_session.c signs browsers in and out.
  */
 #ifndef KVR_SCHEDULER_HTTP_REQUEST_H
@@ -12,17 +12,15 @@
 #include <stdatomic.h>
 
 #include "scheduler/http.h"
-#include "scheduler/http_clients.h"
 #include "scheduler/page.h"
 
 #define COOKIE_NAME_BYTES 32
 
 struct http {
     struct http_options options;
-    struct MHD_Daemon *daemon;
-    struct http_clients clients;
-    char cookie_name[COOKIE_NAME_BYTES]; /* cookies know no ports: each scheduler has a name */
-    size_t body_bytes;                   /* of all requests under way; the daemon's thread only */
+    struct http_server *server;
+    uint16_t port;
+    size_t body_bytes; /* of all requests under way; the daemon's thread only */
     _Atomic bool draining;
 };
 
@@ -48,10 +46,8 @@ struct request {
     struct http *http;
     struct MHD_Connection *connection;
     request_route route;
-    struct kvr_address from; /* host empty: not known */
-    struct access_actor actor;
-    char agent[KVR_NAME_BYTES]; /* that the certificate of a report names; "": any */
-    char set_cookie[192];       /* a header of the answer, or "" */
+    struct http_asker asker;
+    char set_cookie[192]; /* a header of the answer, or "" */
     uint8_t *body;
     size_t body_bytes, body_room;
     request_wait waits;
@@ -75,6 +71,9 @@ enum MHD_Result http_send_page(struct request *request, struct page *page);
 bool http_query(struct request *request);
 
 /* ---- http_access.c ---- */
+
+/* Of the cookie of a session. Cookies know no ports, so each scheduler has a name of its own. */
+void http_cookie_name(const struct http *http, char name[COOKIE_NAME_BYTES]);
 
 /* Before anything of the request is looked at. False: it was answered, with *ret_result. */
 bool http_access(struct request *request, const char *path, const char *method,

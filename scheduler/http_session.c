@@ -13,16 +13,21 @@
 
 static const char *cookie_of(struct request *request)
 {
-    return MHD_lookup_connection_value(request->connection, MHD_COOKIE_KIND,
-                                       request->http->cookie_name);
+    char name[COOKIE_NAME_BYTES];
+
+    http_cookie_name(request->http, name);
+    return MHD_lookup_connection_value(request->connection, MHD_COOKIE_KIND, name);
 }
 
 /* An empty one ends it in the browser. */
 static void set_cookie(struct request *request, const char *value, kvr_ns life)
 {
+    char name[COOKIE_NAME_BYTES];
+
+    http_cookie_name(request->http, name);
     snprintf(request->set_cookie, sizeof(request->set_cookie),
-             "%s=%s; Path=/; Max-Age=%llu; HttpOnly; SameSite=Strict%s", request->http->cookie_name,
-             value, (unsigned long long)(life / KVR_S),
+             "%s=%s; Path=/; Max-Age=%llu; HttpOnly; SameSite=Strict%s", name, value,
+             (unsigned long long)(life / KVR_S),
              request->http->options.tls != NULL ? "; Secure" : "");
 }
 
@@ -37,7 +42,7 @@ static void audit(struct request *request, const char *action)
 
 static enum MHD_Result send_actor(struct request *request, unsigned status)
 {
-    const struct access_actor *actor = &request->actor;
+    const struct access_actor *actor = &request->asker.actor;
     kvr_ns now = kvr_clock_now();
     struct api_answer answer;
 
@@ -64,12 +69,12 @@ static enum MHD_Result sign_in(struct request *request)
             "this scheduler has no tokens (--token-file), so there is no sign-in");
     why = access_sign_in(
         access, MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Authorization"),
-        request->from.host[0] != '\0' ? &request->from : NULL, kvr_clock_now(), cookie,
-        &request->actor);
+        request->asker.from.host[0] != '\0' ? &request->asker.from : NULL, kvr_clock_now(), cookie,
+        &request->asker.actor);
     if (why != REFUSAL_END)
         return http_refuse(request, why);
     set_cookie(request, cookie, access_session_life(access));
-    metrics_signed_in(request->http->options.metrics);
+    atomic_fetch_add(&metrics_http(request->http->options.metrics)->signed_in, 1);
     audit(request, "sign_in");
     return send_actor(request, MHD_HTTP_CREATED);
 }
@@ -87,8 +92,8 @@ static enum MHD_Result sign_out(struct request *request)
 
     if (cookie == NULL)
         return http_refuse(request, REFUSAL_SESSION);
-    why = access_check(access, &ask, kvr_clock_now(), &request->actor);
-    if (why != REFUSAL_END || strcmp(request->actor.via, "session") != 0)
+    why = access_check(access, &ask, kvr_clock_now(), &request->asker.actor);
+    if (why != REFUSAL_END || strcmp(request->asker.actor.via, "session") != 0)
         return http_refuse(request, REFUSAL_SESSION);
     if (MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "X-Kvrail-Request") ==
         NULL)

@@ -137,32 +137,11 @@ static kvr_status check_web_root(const char *web_root, struct kvr_error *error)
     return KVR_OK;
 }
 
-static bool is_open(const struct config *config, const char *name)
-{
-    for (uint32_t i = 0; i < config->open.count; i++)
-        if (strcmp(config->open.items[i], name) == 0)
-            return true;
-    return false;
-}
-
-static kvr_status check_open(const struct config *config, struct kvr_error *error)
-{
-    for (uint32_t i = 0; i < config->open.count; i++)
-        if (strcmp(config->open.items[i], "metrics") != 0 &&
-            strcmp(config->open.items[i], "health") != 0)
-            return kvr_error_set(error, KVR_INVALID, "scheduler",
-                                 "--open is '%s', and may be metrics or health",
-                                 config->open.items[i]);
-    return KVR_OK;
-}
-
 static struct access_options access_options(const struct config *config)
 {
     struct access_options access = {
         .token_file = config->token_file[0] != '\0' ? config->token_file : NULL,
         .tls = kvr_tls_given(&config->tls),
-        .open_metrics = is_open(config, "metrics"),
-        .open_health = is_open(config, "health"),
         .session_life = config->session_life,
         .hosts = {.extra = config->hosts},
     };
@@ -209,7 +188,7 @@ static kvr_status start(const struct config *config, const struct kvr_address *l
     kvr_status status = kvr_need_files(config->connections_max + FILES_BESIDE, error);
 
     if (status == KVR_OK)
-        status = check_open(config, error);
+        status = access_open_paths(&config->open, "--open", &parts.access, error);
     if (status == KVR_OK)
         status = check_web_root(parts.web_root, error);
     if (status == KVR_OK)

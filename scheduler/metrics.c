@@ -40,6 +40,11 @@ struct metrics *metrics_close(struct metrics *metrics)
     return NULL;
 }
 
+struct http_counts *metrics_http(struct metrics *metrics)
+{
+    return &metrics->http;
+}
+
 /* ---- counting ---- */
 
 /* transfer: 0 where there is none. */
@@ -155,46 +160,10 @@ void metrics_contradicted(struct metrics *metrics, uint64_t count)
     pthread_mutex_unlock(&metrics->lock);
 }
 
-void metrics_refuse(struct metrics *metrics, refusal why)
-{
-    pthread_mutex_lock(&metrics->lock);
-    metrics->refusals[why]++;
-    pthread_mutex_unlock(&metrics->lock);
-}
-
-void metrics_connection_refused(struct metrics *metrics, http_limit limit, int64_t wall_ns)
-{
-    pthread_mutex_lock(&metrics->lock);
-    metrics->connections_refused[limit]++;
-    metrics->connection_refused_ns = wall_ns;
-    pthread_mutex_unlock(&metrics->lock);
-}
-
-void metrics_set_connections(struct metrics *metrics, uint64_t count)
-{
-    pthread_mutex_lock(&metrics->lock);
-    metrics->connections = count;
-    pthread_mutex_unlock(&metrics->lock);
-}
-
-void metrics_silent(struct metrics *metrics)
-{
-    pthread_mutex_lock(&metrics->lock);
-    metrics->silent++;
-    pthread_mutex_unlock(&metrics->lock);
-}
-
 void metrics_absence(struct metrics *metrics)
 {
     pthread_mutex_lock(&metrics->lock);
     metrics->absences++;
-    pthread_mutex_unlock(&metrics->lock);
-}
-
-void metrics_signed_in(struct metrics *metrics)
-{
-    pthread_mutex_lock(&metrics->lock);
-    metrics->signed_in++;
     pthread_mutex_unlock(&metrics->lock);
 }
 
@@ -326,9 +295,8 @@ void metrics_summarise(struct metrics *metrics, int64_t wall_ns,
     memcpy(ret_summary->states, metrics->states, sizeof(ret_summary->states));
     ret_summary->insecure = metrics->insecure;
     ret_summary->certificate_expiry = metrics->certificate_expiry;
-    for (int limit = 0; limit < HTTP_LIMIT_END; limit++)
-        ret_summary->connections_refused += metrics->connections_refused[limit];
-    ret_summary->connection_refused_ns = metrics->connection_refused_ns;
+    ret_summary->connections_refused = http_counts_refused(&metrics->http);
+    ret_summary->connection_refused_ns = atomic_load(&metrics->http.refused_ns);
     ret_summary->events = metrics->events;
     ret_summary->newest_event_ns = metrics->newest_event_ns;
     for (int i = 0; i < METRICS_SECONDS; i++) {

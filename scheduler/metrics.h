@@ -6,10 +6,9 @@
 #define KVR_SCHEDULER_METRICS_H
 
 #include "base/clock.h"
-#include "scheduler/exposition.h"
+#include "http/exposition.h"
+#include "http/http_counts.h"
 #include "scheduler/fleet.h"
-#include "scheduler/http_limits.h"
-#include "scheduler/refusal.h"
 #include "scheduler/speeds.h"
 #include "scheduler/transfer.h"
 
@@ -30,16 +29,9 @@ void metrics_committed(struct metrics *metrics, kvr_ns duration);
 void metrics_refused(struct metrics *metrics); /* a report that was refused */
 /* Reports of an agent that showed that another program had reported in its name. */
 void metrics_contradicted(struct metrics *metrics, uint64_t count);
-/* A request over HTTP that was refused before it was looked at; a browser that signed in. */
-void metrics_refuse(struct metrics *metrics, refusal why);
-/* A connection was refused. wall_ns: now. */
-void metrics_connection_refused(struct metrics *metrics, http_limit limit, int64_t wall_ns);
-void metrics_set_connections(struct metrics *metrics, uint64_t count);
-/* A connection ended without a request. */
-void metrics_silent(struct metrics *metrics);
+struct http_counts *metrics_http(struct metrics *metrics); /* the HTTP port counts there */
 /* The scheduler itself did not run for a while. */
 void metrics_absence(struct metrics *metrics);
-void metrics_signed_in(struct metrics *metrics);
 /* When the scheduler's certificate ends, in seconds of 1970; 0: it has none. */
 void metrics_set_expiry(struct metrics *metrics, int64_t expiry);
 void metrics_set_insecure(struct metrics *metrics, bool insecure); /* it runs with --insecure */

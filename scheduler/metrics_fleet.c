@@ -1,340 +1,84 @@
-/* The metrics of agents, their rails and their tenants. */
-#include <stdio.h>
-
+/* The metrics of agents: how many there are, and those that they report (agent_series.h). */
+#include "http/agent_series.h"
 #include "scheduler/metrics.h"
 
-struct series {
-    struct exposition *out;
-    struct fleet *fleet;
-    kvr_ns now;
-    int number;               /* which counter */
+/* ---- how many ---- */
+
+struct counts {
     uint64_t up[2], known[2]; /* agents by role */
 };
 
-/* One family of all agents. */
-static void each(struct series *series, fleet_visit *visit)
-{
-    fleet_each(series->fleet, series->now, visit, series);
-}
-
-static void count(struct series *series, const struct agent_view *agent, uint64_t value)
-{
-    const struct exposition_label labels[] = {{"agent", agent->row.name}, {NULL, NULL}};
-
-    exposition_count(series->out, labels, value);
-}
-
-static const char *program_of(const struct agent_view *agent)
-{
-    return agent->facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode";
-}
-
-/* ---- agents ---- */
-
 static void count_agent(void *self, const struct agent_view *agent)
 {
-    struct series *series = self;
+    struct counts *counts = self;
 
-    series->known[agent->facts->role]++;
-    series->up[agent->facts->role] += agent->state == AGENT_UP;
+    counts->known[agent->facts->role]++;
+    counts->up[agent->facts->role] += agent->state == AGENT_UP;
 }
 
-static void write_counts(struct series *series)
+static void write_counts(struct fleet *fleet, kvr_ns now, struct exposition *out)
 {
-    each(series, count_agent);
-    exposition_gauge(series->out, "kvrail_agents_up", "Agents that were heard within 6 s.");
+    struct counts counts = {0};
+
+    fleet_each(fleet, now, count_agent, &counts);
+    exposition_gauge(out, "kvrail_agents_up", "Agents that were heard within 6 s.");
     for (int role = 0; role < 2; role++)
-        exposition_count(series->out,
+        exposition_count(out,
                          (const struct exposition_label[]){
                              {"role", transfer_role_name((kvr_role)role)}, {NULL, NULL}},
-                         series->up[role]);
-    exposition_gauge(series->out, "kvrail_agents_known",
+                         counts.up[role]);
+    exposition_gauge(out, "kvrail_agents_known",
                      "Agents that were ever heard and are not forgotten.");
     for (int role = 0; role < 2; role++)
-        exposition_count(series->out,
+        exposition_count(out,
                          (const struct exposition_label[]){
                              {"role", transfer_role_name((kvr_role)role)}, {NULL, NULL}},
-                         series->known[role]);
+                         counts.known[role]);
 }
 
-/* An awaited agent has no value: it could not have reported yet. */
-static void write_up(void *self, const struct agent_view *agent)
-{
-    struct series *series = self;
-    const struct exposition_label labels[] = {
-        {"agent", agent->row.name}, {"role", program_of(agent)}, {NULL, NULL}};
+/* ---- each ---- */
 
-    if (agent->state != AGENT_AWAITED)
-        exposition_count(series->out, labels, agent->state == AGENT_UP);
-}
-
-static void write_stopped(void *self, const struct agent_view *agent)
-{
-    count(self, agent, agent->state == AGENT_STOPPED);
-}
-
-static void write_insecure(void *self, const struct agent_view *agent)
-{
-    count(self, agent, !agent->facts->secure);
-}
-
-static void write_live(void *self, const struct agent_view *agent)
-{
-    count(self, agent, agent->facts->transfers_live);
-}
-
-static void write_dropped(void *self, const struct agent_view *agent)
-{
-    count(self, agent, agent->row.dropped);
-}
-
-static void write_registered(void *self, const struct agent_view *agent)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < agent->facts->engine_count; i++)
-        bytes += agent->facts->engines[i].region_bytes;
-    count(self, agent, bytes);
-}
-
-static void write_counter(void *self, const struct agent_view *agent)
-{
-    count(self, agent, agent->facts->counters[((struct series *)self)->number]);
-}
-
-static void write_agents(struct series *series)
-{
-    char name[96];
-
-    write_counts(series);
-    exposition_gauge(series->out, "kvrail_agent_up",
-                     "1 while the scheduler hears the agent, 0 while it does not or the agent has "
-                     "stopped.");
-    each(series, write_up);
-    exposition_gauge(series->out, "kvrail_agent_stopped",
-                     "1 for an agent that announced its end, and is not up for that reason.");
-    each(series, write_stopped);
-    exposition_gauge(series->out, "kvrail_agent_insecure",
-                     "1 for an agent that runs with --insecure: its peers prove no identity.");
-    each(series, write_insecure);
-    exposition_gauge(series->out, "kvrail_agent_transfers",
-                     "Transfers of an agent that have not ended, as the agent counts them.");
-    each(series, write_live);
-    exposition_counter(series->out, "kvrail_events_dropped_total",
-                       "Events that an agent lost before they came here.");
-    each(series, write_dropped);
-    exposition_gauge(series->out, "kvrail_registered_bytes",
-                     "Memory that an agent's engines registered.");
-    each(series, write_registered);
-    for (series->number = 0; series->number < KVR_COUNTER_END; series->number++) {
-        bool expiry = series->number == KVR_COUNTER_TLS_EXPIRY; /* a time, which is no total */
-
-        snprintf(name, sizeof(name), "kvrail_%s%s", kvr_counter_name((kvr_counter)series->number),
-                 expiry ? "" : "_total");
-        (expiry ? exposition_gauge : exposition_counter)(
-            series->out, name, kvr_counter_text((kvr_counter)series->number));
-        each(series, write_counter);
-    }
-}
-
-/* ---- rails ---- */
-
-struct rail_labels {
-    char rail[16], group[16];
-    struct exposition_label labels[5];
+struct source {
+    struct fleet *fleet;
+    kvr_ns now;
+    agent_series_visit *visit;
+    void *visitor;
 };
 
-/* The group is a label where there are several. */
-static const struct exposition_label *label_rail(const struct agent_view *agent, uint32_t index,
-                                                 struct rail_labels *labels)
+static void show(void *self, const struct agent_view *agent)
 {
-    const struct kvr_agent_facts *facts = agent->facts;
-    struct exposition_label *to = labels->labels;
-    bool several = false;
+    const struct source *source = self;
 
-    for (uint32_t i = 1; i < facts->rail_count; i++)
-        several |= facts->rails[i].group != facts->rails[0].group;
-    snprintf(labels->rail, sizeof(labels->rail), "%u", index);
-    snprintf(labels->group, sizeof(labels->group), "%u", facts->rails[index].group);
-    *to++ = (struct exposition_label){"agent", agent->row.name};
-    *to++ = (struct exposition_label){"rail", labels->rail};
-    if (several)
-        *to++ = (struct exposition_label){"group", labels->group};
-    *to++ = (struct exposition_label){"provider", facts->rails[index].provider};
-    *to = (struct exposition_label){NULL, NULL};
-    return labels->labels;
+    source->visit(source->visitor, &(struct agent_series_view){
+                                       .name = agent->row.name,
+                                       .facts = agent->facts,
+                                       .dropped = agent->row.dropped,
+                                       .up = agent->state == AGENT_UP,
+                                       .stopped = agent->state == AGENT_STOPPED,
+                                       .awaited = agent->state == AGENT_AWAITED,
+                                   });
 }
 
-typedef enum rail_value { RAIL_VALUE_UP, RAIL_VALUE_BYTES, RAIL_VALUE_WRITES } rail_value;
-
-static void write_rail_values(void *self, const struct agent_view *agent)
+static void each(void *self, agent_series_visit *visit, void *visitor)
 {
-    struct series *series = self;
-    struct rail_labels labels;
+    struct source *source = self;
 
-    for (uint32_t i = 0; i < agent->facts->rail_count; i++) {
-        const struct kvr_rail_snapshot *rail = &agent->facts->rails[i];
-        uint64_t value = series->number == RAIL_VALUE_BYTES ? rail->bytes
-                         : series->number == RAIL_VALUE_WRITES
-                             ? rail->writes
-                             : agent->state == AGENT_UP && rail->state == KVR_RAIL_UP;
-
-        if (series->number != RAIL_VALUE_UP || agent->state != AGENT_AWAITED)
-            exposition_count(series->out, label_rail(agent, i, &labels), value);
-    }
+    source->visit = visit;
+    source->visitor = visitor;
+    fleet_each(source->fleet, source->now, show, source);
 }
 
-static void write_rail_info(void *self, const struct agent_view *agent)
+static void each_pairs(void *self, agent_series_visit_pairs *visit, void *visitor)
 {
-    struct series *series = self;
-    char index[16], group[16];
+    const struct source *source = self;
 
-    for (uint32_t i = 0; i < agent->facts->rail_count; i++) {
-        const struct kvr_rail_snapshot *rail = &agent->facts->rails[i];
-        const struct exposition_label labels[] = {{"agent", agent->row.name},
-                                                  {"rail", index},
-                                                  {"group", group},
-                                                  {"card", rail->name},
-                                                  {"provider", rail->provider},
-                                                  {"plane", rail->traits.plane},
-                                                  {"host", agent->facts->host},
-                                                  {NULL, NULL}};
-
-        snprintf(index, sizeof(index), "%u", i);
-        snprintf(group, sizeof(group), "%u", rail->group);
-        exposition_count(series->out, labels, 1);
-    }
-}
-
-/* A card that does not say its speed has none. */
-static void write_rail_speed(void *self, const struct agent_view *agent)
-{
-    struct series *series = self;
-    struct rail_labels labels;
-
-    for (uint32_t i = 0; i < agent->facts->rail_count; i++)
-        if (agent->facts->rails[i].speed_bps != 0)
-            exposition_count(series->out, label_rail(agent, i, &labels),
-                             agent->facts->rails[i].speed_bps / 8);
-}
-
-static void write_rail_counter(void *self, const struct agent_view *agent)
-{
-    struct series *series = self;
-    double unit = kvr_rail_counter_facts((kvr_rail_counter)series->number)->unit;
-    struct rail_labels labels;
-
-    for (uint32_t i = 0; i < agent->facts->rail_count; i++)
-        exposition_value(series->out, label_rail(agent, i, &labels),
-                         (double)agent->facts->rails[i].counters[series->number] * unit);
-}
-
-/* All rails of a group have one thread: its first rail stands for it. */
-static void write_group_counter(void *self, const struct agent_view *agent)
-{
-    struct series *series = self;
-    double unit = kvr_rail_counter_facts((kvr_rail_counter)series->number)->unit;
-    const struct kvr_agent_facts *facts = agent->facts;
-    char group[16];
-
-    for (uint32_t i = 0; i < facts->rail_count; i++) {
-        const struct exposition_label labels[] = {
-            {"agent", agent->row.name}, {"group", group}, {NULL, NULL}};
-        bool first = true;
-
-        for (uint32_t k = 0; k < i; k++)
-            first &= facts->rails[k].group != facts->rails[i].group;
-        if (!first)
-            continue;
-        snprintf(group, sizeof(group), "%u", facts->rails[i].group);
-        exposition_value(series->out, labels,
-                         (double)facts->rails[i].counters[series->number] * unit);
-    }
-}
-
-static bool is_of_group(kvr_rail_counter counter)
-{
-    return counter == KVR_RAIL_SPIN_TIME || counter == KVR_RAIL_SLEEP_TIME ||
-           counter == KVR_RAIL_CPU_TIME;
-}
-
-/* facts: of series->number. */
-static void write_facts(struct series *series, const char *prefix,
-                        const struct kvr_rail_counter_facts *facts, fleet_visit *visit)
-{
-    char name[96];
-
-    snprintf(name, sizeof(name), "kvrail_%s_%s%s", prefix, facts->name,
-             facts->gauge ? "" : "_total");
-    (facts->gauge ? exposition_gauge : exposition_counter)(series->out, name, facts->text);
-    each(series, visit);
-}
-
-static void write_pair_states(void *self, const char *agent,
-                              const uint64_t counts[KVR_PAIR_STATE_END])
-{
-    for (int state = 0; state < KVR_PAIR_STATE_END; state++) {
-        const struct exposition_label labels[] = {
-            {"agent", agent}, {"state", kvr_pair_state_name((kvr_pair_state)state)}, {NULL, NULL}};
-
-        exposition_count(self, labels, counts[state]);
-    }
-}
-
-static void write_rails(struct series *series)
-{
-    exposition_gauge(series->out, "kvrail_rail_up",
-                     "1 while the rail carries writes and its agent is heard.");
-    series->number = RAIL_VALUE_UP;
-    each(series, write_rail_values);
-    exposition_gauge(series->out, "kvrail_rail_info",
-                     "Constant 1; the labels have the card, its group and its plane.");
-    each(series, write_rail_info);
-    exposition_gauge(series->out, "kvrail_rail_speed_bytes_per_second",
-                     "Speed of the card's link, where the card says it.");
-    each(series, write_rail_speed);
-    exposition_counter(series->out, "kvrail_rail_bytes_total",
-                       "Bytes posted (source) or landed (target) on a rail.");
-    series->number = RAIL_VALUE_BYTES;
-    each(series, write_rail_values);
-    exposition_counter(series->out, "kvrail_rail_writes_total",
-                       "Writes posted (source) or landed (target) on a rail.");
-    series->number = RAIL_VALUE_WRITES;
-    each(series, write_rail_values);
-    for (series->number = 0; series->number < KVR_RAIL_COUNTER_END; series->number++) {
-        bool of_group = is_of_group((kvr_rail_counter)series->number);
-
-        write_facts(series, of_group ? "group" : "rail",
-                    kvr_rail_counter_facts((kvr_rail_counter)series->number),
-                    of_group ? write_group_counter : write_rail_counter);
-    }
-    exposition_gauge(series->out, "kvrail_rail_pairs",
-                     "Pairs of a source's rails with those of its peers, by state.");
-    fleet_each_pair_states(series->fleet, series->now, write_pair_states, series->out);
-}
-
-/* ---- tenants ---- */
-
-static void write_tenant_counter(void *self, const struct agent_view *agent)
-{
-    struct series *series = self;
-
-    for (uint32_t i = 0; i < agent->facts->tenant_count; i++) {
-        const struct kvr_tenant_facts *tenant = &agent->facts->tenants[i];
-        const struct exposition_label labels[] = {
-            {"agent", agent->row.name}, {"tenant", tenant->name}, {NULL, NULL}};
-
-        exposition_count(series->out, labels, tenant->counters[series->number]);
-    }
+    fleet_each_pair_states(source->fleet, source->now, visit, visitor);
 }
 
 void metrics_write_fleet(struct fleet *fleet, kvr_ns now, struct exposition *out)
 {
-    struct series series = {.out = out, .fleet = fleet, .now = now};
+    struct source source = {.fleet = fleet, .now = now};
 
-    write_agents(&series);
-    write_rails(&series);
-    for (series.number = 0; series.number < KVR_TENANT_COUNTER_END; series.number++)
-        write_facts(&series, "tenant", kvr_tenant_counter_facts((kvr_tenant_counter)series.number),
-                    write_tenant_counter);
+    write_counts(fleet, now, out);
+    agent_series_write(&(const struct agent_series_source){&source, each, each_pairs}, out);
 }

@@ -62,11 +62,9 @@ struct metrics {
     uint64_t whole[REASONS];    /* transfers, each once */
     struct metrics_histogram durations[PHASE_END], commits;
     uint64_t paths[2][KVR_PATH_END]; /* done transfers that moved bytes, by role */
-    uint64_t bytes, retries, events, reports_refused, reports_contradicted, signed_in, silent;
+    uint64_t bytes, retries, events, reports_refused, reports_contradicted;
     uint64_t absences;
-    uint64_t refusals[REFUSAL_END];
-    uint64_t connections, connections_refused[HTTP_LIMIT_END];
-    int64_t connection_refused_ns;
+    struct http_counts http; /* the lock does not guard it */
     int64_t certificate_expiry;
     bool insecure;
     uint64_t states[STATE_END], held;

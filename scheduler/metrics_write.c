@@ -109,33 +109,10 @@ static void write_transfers(const struct metrics *metrics, int64_t wall_ns, stru
 
 static void write_access(const struct metrics *metrics, struct exposition *out)
 {
-    exposition_counter(out, "kvrail_http_refusals_total",
-                       "Requests over HTTP that were refused before they were looked at.");
-    for (int why = 0; why < REFUSAL_END; why++) {
-        const struct exposition_label labels[] = {{"reason", refusal_facts((refusal)why)->name},
-                                                  {NULL, NULL}};
-
-        exposition_count(out, labels, metrics->refusals[why]);
-    }
-    exposition_counter(out, "kvrail_http_connections_refused_total",
-                       "Connections to the scheduler beyond its limit in all, or of one host.");
-    for (int limit = 0; limit < HTTP_LIMIT_END; limit++) {
-        const struct exposition_label labels[] = {{"limit", http_limit_label((http_limit)limit)},
-                                                  {NULL, NULL}};
-
-        exposition_count(out, labels, metrics->connections_refused[limit]);
-    }
-    exposition_one(out, false, "kvrail_http_connections",
-                   "Connections to the scheduler, within the last second.",
-                   (double)metrics->connections);
+    http_counts_write(&metrics->http, out);
     exposition_one(out, true, "kvrail_scheduler_absences_total",
                    "Times that the scheduler did not run for a second or more.",
                    (double)metrics->absences);
-    exposition_one(out, true, "kvrail_http_silent_connections_total",
-                   "Connections to the scheduler that ended without a request.",
-                   (double)metrics->silent);
-    exposition_one(out, true, "kvrail_http_sign_ins_total", "Sessions of browsers that began.",
-                   (double)metrics->signed_in);
     exposition_one(out, false, "kvrail_scheduler_insecure",
                    "1 for a scheduler that runs with --insecure: agents prove no identity to it.",
                    metrics->insecure);

@@ -1,7 +1,7 @@
 # Fails on each of these:
 #
 #   An #include of ours that the layers do not allow:
-#     base ← tls ← {wire, kv, topology, trace, filter} ← device ← fabric ← rail_group ← agent ← programs ← tools, tests.
+#     base ← tls ← {wire, kv, topology, trace, filter} ← {http, device} ← fabric ← rail_group ← agent ← programs ← tools, tests.
 #     In common/tools each of bench, certificates, replay and sim is a layer of its own (tools/bench, …) beside the files
 #     that they share (tools).
 #   A system header in a pure file that is not on a short list.
@@ -19,21 +19,22 @@ set(sees_kv base kv)
 set(sees_topology base topology)
 set(sees_trace base trace)
 set(sees_filter base filter)
+set(sees_http base tls trace http)
 set(sees_fabric base wire kv topology device fabric)
 set(sees_rail_group ${low} device fabric rail_group)
 set(sees_device ${low} device)
-set(sees_agent ${low} fabric device rail_group agent)
+set(sees_agent ${low} http fabric device rail_group agent)
 set(sees_client base wire client)
 set(sees_client_examples engine.h) # beside them, also where they are installed
 set(sees_prefill-agent ${low} fabric device rail_group agent prefill-agent)
 set(sees_decode-agent ${low} fabric device rail_group agent decode-agent)
-set(sees_scheduler base tls wire trace scheduler)
+set(sees_scheduler base tls wire trace http scheduler)
 set(sees_tools ${low} device fabric rail_group agent prefill-agent tools)
 set(sees_tools/bench ${low} device fabric rail_group client prefill-agent scheduler tools tools/bench)
 set(sees_tools/certificates base tls tools tools/certificates)
 set(sees_tools/replay base wire trace client tools tools/replay)
 set(sees_tools/sim ${low} device fabric rail_group client ${programs} tools tools/sim)
-set(sees_tests ${low} device fabric rail_group agent client ${programs} tests
+set(sees_tests ${low} http device fabric rail_group agent client ${programs} tests
     tools tools/bench tools/certificates tools/replay tools/sim)
 
 # Files that decide: the machines of both agents, and what they are made of.
@@ -48,8 +49,8 @@ set(looks_inside
     tests/support/local_pair.h
     tests/unit/test_fabric_facts.c)
 
-# The shell is the main loop of both agents; a reread of options is the same in every program.
-set(may_log "^common/(agent/agent[^/]*\\.c|filter/(main|filter_server)\\.c|tools/.*|base/(log\\.[ch]|options_reread\\.c))$")
+# The shell is the main loop of both agents; a reread of options and the HTTP port are the same in every program.
+set(may_log "^common/(agent/agent[^/]*\\.c|filter/(main|filter_server)\\.c|tools/.*|http/.*|base/(log\\.[ch]|options_reread\\.c))$")
 
 foreach(folder IN ITEMS common prefill-agent decode-agent scheduler tests)
     file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.[ch])

@@ -61,7 +61,7 @@ served -H "$(bearer "$actor")"
 
 # ---- a foreign page, in the browser of one that has a right
 
-name="this name is not the scheduler's"
+name="this name is not this program's"
 refused 421 foreign_host "$name" /metrics -H 'Host: evil.example'
 refused 421 foreign_host "$name" $agents -H "$(bearer "$reader")" -H 'Host: localhost.evil.example'
 refused 421 foreign_host "$name" $order -X POST -H "$(bearer "$actor")" -H 'Host: 127.0.0.1.evil.example'

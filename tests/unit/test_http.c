@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/need.h"
+#include "http/http_clients.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/store_case.h"
 

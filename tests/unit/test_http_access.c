@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "scheduler/guesses.h"
-#include "scheduler/sessions.h"
+#include "http/guesses.h"
+#include "http/sessions.h"
 #include "tests/support/http_case.h"
 
 #define BEARER "Authorization: Bearer %s\r\n"

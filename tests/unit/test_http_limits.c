@@ -5,7 +5,7 @@
 
 #include <arpa/inet.h>
 
-#include "scheduler/http_limits.h"
+#include "http/http_limits.h"
 
 static uint64_t host_of(const char *text)
 {

@@ -232,7 +232,7 @@ static void the_scheduler_says_its_own_troubles(void **state)
     metrics_set_expiry(metrics, WALL / (int64_t)KVR_S);
     expect_trouble(WALL, NULL);
     expect_trouble(WALL + (int64_t)KVR_S, "its certificate has ended: renew it");
-    metrics_connection_refused(metrics, HTTP_LIMIT_PER_HOST, WALL);
+    http_counts_refuse(metrics_http(metrics), HTTP_LIMIT_PER_HOST, WALL);
     metrics_set_expiry(metrics, 0);
     expect_trouble(WALL + 59 * (int64_t)KVR_S,
                    "it refused connections within the last minute, 1 since its start: see "

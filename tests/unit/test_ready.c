@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "scheduler/ready.h"
+#include "http/ready.h"
 
 static struct ready *of(const char *begin, size_t times)
 {

@@ -1,4 +1,4 @@
-#include "scheduler/http_clients.h"
+#include "http/http_clients.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>

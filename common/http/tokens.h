@@ -1,11 +1,11 @@
-/* The bearer tokens that the scheduler accepts: a file with a line for each,
+/* The bearer tokens that an HTTP port accepts: a file with a line for each,
  *
  *   NAME RIGHT HASH        ops act sha256:9f86d0…     (`kvrail token ops act` makes it)
  *
  * RIGHT is read, or act, which may read too. Empty lines and lines that begin with # are skipped.
  * Plain value; the owner has a lock. */
-#ifndef KVR_SCHEDULER_TOKENS_H
-#define KVR_SCHEDULER_TOKENS_H
+#ifndef KVR_HTTP_TOKENS_H
+#define KVR_HTTP_TOKENS_H
 
 #include <stddef.h>
 

@@ -9,13 +9,13 @@
  *   certificates, --token-file  client certificates and tokens       agents' certificates
  *
  * Any thread: a lock of its own. Decides by what it is given and `now`. */
-#ifndef KVR_SCHEDULER_ACCESS_H
-#define KVR_SCHEDULER_ACCESS_H
+#ifndef KVR_HTTP_ACCESS_H
+#define KVR_HTTP_ACCESS_H
 
 #include "base/clock.h"
-#include "scheduler/hosts.h"
-#include "scheduler/refusal.h"
-#include "scheduler/tokens.h"
+#include "http/hosts.h"
+#include "http/refusal.h"
+#include "http/tokens.h"
 
 #define ACCESS_NAME_BYTES   256 /* a token's name, or the URI of a certificate */
 #define ACCESS_COOKIE_BYTES KVR_TOKEN_TEXT_BYTES
@@ -65,6 +65,11 @@ struct access_actor {
 };
 
 struct access;
+
+/* What needs no right, by the values of that option: metrics, health. */
+KVR_MUST_CHECK kvr_status access_open_paths(const struct kvr_option_list *open, const char *option,
+                                            struct access_options *options,
+                                            struct kvr_error *error);
 
 KVR_MUST_CHECK kvr_status access_open(const struct access_options *options,
                                       struct access **ret_access, struct kvr_error *error);

@@ -2,8 +2,8 @@
  *
  * Counted references: the thread that answers holds one, and each connection that is still sending
  * it. Any thread. */
-#ifndef KVR_SCHEDULER_READY_H
-#define KVR_SCHEDULER_READY_H
+#ifndef KVR_HTTP_READY_H
+#define KVR_HTTP_READY_H
 
 #include <stdbool.h>
 #include <stddef.h>

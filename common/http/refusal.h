@@ -1,12 +1,13 @@
 /* Why a request over HTTP was refused before it was looked at: what the answer says, the label of
  * the metric, and the outcome in the audit log. */
-#ifndef KVR_SCHEDULER_REFUSAL_H
-#define KVR_SCHEDULER_REFUSAL_H
+#ifndef KVR_HTTP_REFUSAL_H
+#define KVR_HTTP_REFUSAL_H
 
 /* X(symbol, name, status of HTTP, sentence) */
 #define REFUSAL_LIST(X)                                                                            \
     X(REFUSAL_HOST, "foreign_host", 421,                                                           \
-      "this name is not the scheduler's: use its address, or start it with --host NAME")           \
+      "this name is not this program's: use its address, or start it with --host NAME (an agent: " \
+      "--http-host)")                                                                              \
     X(REFUSAL_ORIGIN, "foreign_origin", 403, "a page of another site gets nothing here")           \
     X(REFUSAL_URL, "token_in_url", 400,                                                            \
       "a token in a URL stays in logs and histories, and is never accepted: replace that token, "  \

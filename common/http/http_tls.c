@@ -1,4 +1,4 @@
-#include "scheduler/http_tls.h"
+#include "http/http_tls.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -83,12 +83,12 @@ void http_tls_look(struct http_tls *tls, bool always)
     aging = kvr_credentials_aging(tls->credentials, (int64_t)(kvr_clock_wall() / KVR_S));
     pthread_mutex_unlock(&tls->lock);
     if (news == KVR_CREDENTIALS_CHANGED)
-        kvr_log_info("the certificates are read again; this scheduler's is valid until %s",
+        kvr_log_info("the certificates are read again; the HTTP port's is valid until %s",
                      kvr_clock_rfc3339_seconds(expiry, text));
     if (news == KVR_CREDENTIALS_BAD)
         kvr_log_failure(KVR_LOG_ERROR, "the certificates stay as they were", &error);
     if (aging)
-        kvr_log_warning("this scheduler's certificate ends at %s, and no newer one has come: "
+        kvr_log_warning("the HTTP port's certificate ends at %s, and no newer one has come: "
                         "renew it",
                         kvr_clock_rfc3339_seconds(expiry, text));
 }

@@ -1,4 +1,4 @@
-#include "scheduler/sessions.h"
+#include "http/sessions.h"
 
 #include <string.h>
 

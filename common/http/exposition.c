@@ -1,4 +1,4 @@
-#include "scheduler/exposition.h"
+#include "http/exposition.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

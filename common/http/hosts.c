@@ -1,4 +1,4 @@
-#include "scheduler/hosts.h"
+#include "http/hosts.h"
 
 #include <netinet/in.h>
 #include <string.h>

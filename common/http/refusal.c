@@ -1,4 +1,4 @@
-#include "scheduler/refusal.h"
+#include "http/refusal.h"
 
 const struct refusal_facts *refusal_facts(refusal why)
 {

@@ -1,19 +1,19 @@
-/* TLS of the HTTP port: the scheduler's certificate, and the certificates that clients show.
+/* TLS of the HTTP port: the program's certificate, and the certificates that clients show.
  *
- * libmicrohttpd asks for the scheduler's certificate at each handshake, so a renewed one is used
+ * libmicrohttpd asks for the program's certificate at each handshake, so a renewed one is used
  * from the next connection on and no request is lost. A client need not show a certificate:
  * browsers come with a token. One that is shown is judged here, with the CA and the revocation list
  * of now, and again when these change and once a minute.
  *
  * http_tls_look: the main thread; all others: the daemon's thread. A lock of its own. One in a
  * process at a time: the callback of a handshake has no place for a pointer. */
-#ifndef KVR_SCHEDULER_HTTP_TLS_H
-#define KVR_SCHEDULER_HTTP_TLS_H
+#ifndef KVR_HTTP_TLS_H
+#define KVR_HTTP_TLS_H
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 
-#include "scheduler/access.h"
+#include "http/access.h"
 #include "tls/tls_options.h"
 
 #define HTTP_TLS_PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
@@ -35,7 +35,7 @@ struct http_tls *http_tls_close(struct http_tls *tls); /* NULL is fine; returns 
 /* About once a second, and with always after SIGHUP: reads files that have changed, logs that, and
  * logs once that the certificate ends soon. */
 void http_tls_look(struct http_tls *tls, bool always);
-/* When the scheduler's certificate ends, in seconds of 1970. */
+/* When the program's certificate ends, in seconds of 1970. */
 int64_t http_tls_expiry(struct http_tls *tls);
 
 /* The CA in PEM, for MHD_OPTION_HTTPS_MEM_TRUST: with it clients are asked for a certificate. */

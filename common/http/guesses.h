@@ -4,8 +4,8 @@
  * tokens are neither logged nor audited. Right tokens of the same address pass all the same: 256
  * random bits are not guessed, and a stranger behind the same proxy locks out no colleague. An IPv6
  * network of 64 bits counts as one address. Pure; the owner has a lock. */
-#ifndef KVR_SCHEDULER_GUESSES_H
-#define KVR_SCHEDULER_GUESSES_H
+#ifndef KVR_HTTP_GUESSES_H
+#define KVR_HTTP_GUESSES_H
 
 #include "base/address.h"
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-#include "scheduler/access.h"
+#include "http/access.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,8 +9,8 @@
 
 #include "base/file_stamp.h"
 #include "base/log.h"
-#include "scheduler/guesses.h"
-#include "scheduler/sessions.h"
+#include "http/guesses.h"
+#include "http/sessions.h"
 
 struct access {
     struct access_options options;
@@ -49,7 +49,23 @@ void access_reread(struct access *access, bool always)
     count = access->tokens.count;
     pthread_mutex_unlock(&access->lock);
     free(tokens);
-    kvr_log_info("--token-file is read again: %d tokens, and %d sessions have ended", count, ended);
+    kvr_log_info("the token file is read again: %d tokens, and %d sessions have ended", count,
+                 ended);
+}
+
+kvr_status access_open_paths(const struct kvr_option_list *open, const char *option,
+                             struct access_options *options, struct kvr_error *error)
+{
+    for (uint32_t i = 0; i < open->count; i++) {
+        bool metrics = strcmp(open->items[i], "metrics") == 0;
+
+        if (!metrics && strcmp(open->items[i], "health") != 0)
+            return kvr_error_set(error, KVR_INVALID, "access",
+                                 "%s is '%s', and may be metrics or health", option,
+                                 open->items[i]);
+        *(metrics ? &options->open_metrics : &options->open_health) = true;
+    }
+    return KVR_OK;
 }
 
 kvr_status access_open(const struct access_options *options, struct access **ret_access,

@@ -1,4 +1,4 @@
-#include "scheduler/ready.h"
+#include "http/ready.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

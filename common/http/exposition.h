@@ -3,8 +3,8 @@
  * A family is begun, and its samples follow at once. OpenMetrics names a counter's family without
  * _total, ends with a line of its own, and has exemplars; Prometheus' older format has none of
  * that. One thread. */
-#ifndef KVR_SCHEDULER_EXPOSITION_H
-#define KVR_SCHEDULER_EXPOSITION_H
+#ifndef KVR_HTTP_EXPOSITION_H
+#define KVR_HTTP_EXPOSITION_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Which connections the HTTP port takes: so many in all, and so many of one host, so that one host
  * leaves room for the others. An IPv6 network of 64 bits counts as one host. Pure; the owner has a
  * lock. */
-#ifndef KVR_SCHEDULER_HTTP_LIMITS_H
-#define KVR_SCHEDULER_HTTP_LIMITS_H
+#ifndef KVR_HTTP_LIMITS_H
+#define KVR_HTTP_LIMITS_H
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-#include "scheduler/tokens.h"
+#include "http/tokens.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -74,8 +74,8 @@ kvr_status tokens_parse(char *text, const char *path, struct tokens *ret_tokens,
         number++;
         wrong = parse_line(text, ret_tokens);
         if (wrong != NULL)
-            return kvr_error_set(error, KVR_INVALID, "tokens", "--token-file %s, line %d: %s", path,
-                                 number, wrong);
+            return kvr_error_set(error, KVR_INVALID, "tokens", "the token file %s, line %d: %s",
+                                 path, number, wrong);
         text = next;
     }
     return KVR_OK;
@@ -87,15 +87,15 @@ static kvr_status read_text(FILE *file, const char *path, char *text, struct kvr
     size_t bytes;
 
     if (fstat(fileno(file), &status) == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return kvr_error_set(error, KVR_INVALID, "tokens",
-                             "--token-file %s can be written by others than its owner: chmod go-w",
-                             path);
+        return kvr_error_set(
+            error, KVR_INVALID, "tokens",
+            "the token file %s can be written by others than its owner: chmod go-w", path);
     bytes = fread(text, 1, TOKENS_FILE_BYTES_MAX + 1, file);
     if (ferror(file))
-        return kvr_error_system(error, "tokens", errno, "--token-file %s cannot be read", path);
+        return kvr_error_system(error, "tokens", errno, "the token file %s cannot be read", path);
     if (bytes > TOKENS_FILE_BYTES_MAX || memchr(text, '\0', bytes) != NULL)
         return kvr_error_set(error, KVR_INVALID, "tokens",
-                             "--token-file %s is no text of at most 64 KiB", path);
+                             "the token file %s is no text of at most 64 KiB", path);
     text[bytes] = '\0';
     return KVR_OK;
 }
@@ -107,9 +107,9 @@ kvr_status tokens_read(const char *path, struct tokens *ret_tokens, struct kvr_e
     kvr_status status;
 
     if (file == NULL)
-        status = kvr_error_system(error, "tokens", errno, "--token-file %s cannot be read", path);
+        status = kvr_error_system(error, "tokens", errno, "the token file %s cannot be read", path);
     else if (text == NULL)
-        status = kvr_error_set(error, KVR_NO_MEMORY, "tokens", "no memory for --token-file");
+        status = kvr_error_set(error, KVR_NO_MEMORY, "tokens", "no memory for the token file");
     else
         status = read_text(file, path, text, error);
     if (status == KVR_OK)

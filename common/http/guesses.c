@@ -1,4 +1,4 @@
-#include "scheduler/guesses.h"
+#include "http/guesses.h"
 
 #include <netinet/in.h>
 #include <string.h>

@@ -6,14 +6,14 @@
  * of its last request. Else it is closed.
  *
  * `admit`, `joined`, `asked` and `left`: the daemon's thread. `sweep`: any thread. */
-#ifndef KVR_SCHEDULER_HTTP_CLIENTS_H
-#define KVR_SCHEDULER_HTTP_CLIENTS_H
+#ifndef KVR_HTTP_CLIENTS_H
+#define KVR_HTTP_CLIENTS_H
 
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "scheduler/http_limits.h"
-#include "scheduler/http_tls.h"
+#include "http/http_limits.h"
+#include "http/http_tls.h"
 
 #define HTTP_REQUEST_SECONDS 30
 

@@ -4,11 +4,11 @@
  * sessions. A session also ends with its life, with a sign-out, and when the line of its token
  * changes or goes. A token has at most SESSIONS_PER_TOKEN: one more ends the oldest. Pure; the
  * owner has a lock. */
-#ifndef KVR_SCHEDULER_SESSIONS_H
-#define KVR_SCHEDULER_SESSIONS_H
+#ifndef KVR_HTTP_SESSIONS_H
+#define KVR_HTTP_SESSIONS_H
 
 #include "base/clock.h"
-#include "scheduler/tokens.h"
+#include "http/tokens.h"
 
 #define SESSIONS_MAX       512
 #define SESSIONS_PER_TOKEN 16

@@ -1,4 +1,4 @@
-#include "scheduler/http_limits.h"
+#include "http/http_limits.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>
