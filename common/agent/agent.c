@@ -86,6 +86,7 @@ static void on_signal(uv_signal_t *handle, int number)
         kvr_options_hang_up(agent->launch->command, agent->launch->argc, agent->launch->argv,
                             agent->config, sizeof(*agent->config));
         agent_tls_hang_up(agent);
+        agent_http_hang_up(agent);
         return;
     }
     agent_drain_on_signal(agent, number);
@@ -206,7 +207,7 @@ static kvr_status agent_open(struct kvr_agent *agent, struct kvr_error *error)
     KVR_TRY(agent_engines_open(agent, error));
     if (agent->config->port_file[0] != '\0')
         KVR_TRY(kvr_port_file_write(agent->config->port_file, kvr_peers_port(agent->peers), error));
-    return KVR_OK;
+    return agent_http_open(agent, error);
 }
 
 static void say_ready(const struct kvr_agent *agent)
@@ -292,6 +293,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     }
     uv_run(&agent->loop, UV_RUN_DEFAULT);
     uv_loop_close(&agent->loop);
+    agent_http_close(agent);
     kvr_reporter_close(agent->reporter);
     agent_groups_close(agent); /* before the stages: their rails import from a stage's device.
                                   Regions that go now cause no notice */

@@ -28,6 +28,13 @@ struct kvr_tenants_config {
 };
 #define KVR_TENANT_WEIGHT_MAX 100
 
+/* What the options say about the agent's own HTTP port. */
+struct kvr_agent_http_config {
+    char listen[KVR_OPTION_ITEM_BYTES]; /* "" = there is none */
+    char port_file[512], token_file[512];
+    struct kvr_option_list hosts, open;
+};
+
 /* The values of the options. */
 struct kvr_agent_config {
     char name[KVR_NAME_BYTES];
@@ -50,6 +57,7 @@ struct kvr_agent_config {
     char state_dir[512];
     bool calibration, require_gpudirect, group_failover, rail_filter_required;
     struct kvr_tls_config tls;
+    struct kvr_agent_http_config http;
     struct kvr_posting_config posting;
     struct kvr_copying_config copying;
     uint64_t device_failures;

@@ -173,6 +173,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     kvr_reporter_stats(agent->reporter, &stats);
     facts.counters[KVR_COUNTER_ANSWERS_REFUSED] = stats.answers_refused;
     kvr_reporter_facts(agent->reporter, &facts);
+    agent_http_show(agent, &facts, stats.dropped);
     losses_say(agent, &stats);
     scheduler_say(agent, &stats);
 }

@@ -151,6 +151,22 @@ static const struct kvr_option rows[] = {
         .help =
             "Where to report; port 9470 unless given. Transfers go on without a scheduler. With "
             "--tls-certificate by https; http:// before it says otherwise, on this host."),
+    ROW("http", "http", STRING, http.listen, .value = "[HOST:]PORT",
+        .help = "Serve /metrics and /healthz here, also while no scheduler runs; a port alone is "
+                "one of 127.0.0.1, and port 0 any free one. With --tls-certificate by https, and "
+                "then only client certificates and tokens may read."),
+    ROW("http", "http-port-file", STRING, http.port_file, .value = "FILE",
+        .help = "Write the port of --http here once it is open."),
+    ROW("http", "http-token-file", STRING, http.token_file, .value = "FILE",
+        .help = "Tokens that may read at --http: a line NAME read HASH for each token, as `kvrail "
+                "token` makes it. Read again when it changes. Without it and without certificates "
+                "all that reach the port may."),
+    ROW("http", "http-host", LIST, http.hosts, .value = "NAME",
+        .help = "A name by which Prometheus reaches --http; repeat for every name. Its addresses, "
+                "loopback and this host's own name need none. Requests by other names are "
+                "refused: a foreign page could make them."),
+    ROW("http", "http-open", LIST, http.open, .value = "metrics|health",
+        .help = "What needs no right at --http: metrics for /metrics, health for /healthz."),
     ROW("control", "stamps", STRING, stamps, .hidden = true, .value = "FILE",
         .help =
             "Note here when layers pass through: for `kvrail bench ping`, which makes the file."),

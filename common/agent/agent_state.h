@@ -80,6 +80,8 @@ struct agent_planes {
     uint32_t label_count;
 };
 
+struct agent_http; /* agent_http_state.h */
+
 struct kvr_agent {
     const struct kvr_agent_launch *launch;
     struct kvr_agent_config *config;
@@ -129,6 +131,7 @@ struct kvr_agent {
     struct kvr_tenants tenants;          /* as configured; from then on the machine has them */
     struct kvr_tenant_access tenant_access;
     struct kvr_reporter *reporter;
+    struct agent_http *http; /* NULL: no --http */
     struct {
         uint64_t said; /* writes that no transfer expects, which the log has */
         kvr_ns say_at;
@@ -350,6 +353,13 @@ int agent_words_fd(void *self, uint32_t engine);                  /* -1: none */
 /* agent_traits.c */
 void agent_traits_read(struct kvr_agent *agent); /* once, before the loop runs */
 void agent_traits_tell(struct kvr_agent *agent, struct kvr_agent_facts *facts);
+/* agent_http.c: /metrics and /healthz of this agent alone. */
+kvr_status agent_http_open(struct kvr_agent *agent, struct kvr_error *error);
+void agent_http_close(struct kvr_agent *agent);   /* nothing is shown any more */
+void agent_http_hang_up(struct kvr_agent *agent); /* SIGHUP */
+/* Once a second; never waits. dropped: events that the reporter lost. */
+void agent_http_show(struct kvr_agent *agent, const struct kvr_agent_facts *facts,
+                     uint64_t dropped);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
 void agent_orders_take(struct kvr_agent *agent); /* what the scheduler answered */

@@ -284,7 +284,11 @@ struct kvr_group_thread_counters kvr_group_thread_counters(const struct kvr_grou
     (void)clock_gettime(thread->cpu_clock, &cpu); /* fails once the thread has ended */
 #define READ(name) .name = atomic_load_explicit(&counters->name, memory_order_relaxed)
     return (struct kvr_group_thread_counters){
-        READ(spin_ns), READ(sleep_ns), READ(steps), READ(wakeups),
-        .cpu_ns = (uint64_t)cpu.tv_sec * KVR_S + (uint64_t)cpu.tv_nsec};
+        READ(spin_ns),
+        READ(sleep_ns),
+        READ(steps),
+        READ(wakeups),
+        .cpu_ns = (uint64_t)cpu.tv_sec * KVR_S + (uint64_t)cpu.tv_nsec,
+        .asleep = atomic_load_explicit(&thread->asleep, memory_order_relaxed)};
 #undef READ
 }

@@ -38,6 +38,7 @@ void kvr_group_thread_stop(struct kvr_group_thread *thread);
 struct kvr_group_thread_counters {
     uint64_t spin_ns, sleep_ns, steps, wakeups;
     uint64_t cpu_ns; /* 0: it has ended */
+    bool asleep;     /* until there is work */
 };
 struct kvr_group_thread_counters kvr_group_thread_counters(const struct kvr_group_thread *thread);
 

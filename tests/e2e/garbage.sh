@@ -1,7 +1,7 @@
 #!/bin/sh
 # Goal: a client that sends garbage to a port gets its connection closed, and no other client notices.
-# Argument: the port: engine, control, http or rail (a provider's own listening port). control_tls: over TLS, with
-# a certificate of a decode-agent. source_tls: a prefill-agent with a good certificate that decode-agents dial.
+# Argument: the port: engine, control, http or rail (a provider's own listening port). agent_http: the agents' own
+# HTTP ports. control_tls: over TLS, with a certificate of a decode-agent. source_tls: a prefill-agent with a good certificate that decode-agents dial.
 # Method: a replay of small requests runs while malformed sessions hit the port (tests/support/garbage.c).
 # No transfer fails and every byte is verified. Every port closes a silent connection within 30 s; then the
 # memory and the descriptors of the three programs are as before. Their logs are short, they answer, and
@@ -18,9 +18,16 @@ garbage=$bin/../tests/garbage
 prefill_options="--heartbeat 5s"
 decode_options=$prefill_options
 # Malformed messages reach their decoders as plain text alone.
+kind=${port%_tls}
 case $port in
 control | http) secure=no ;;
 *_tls) secure=yes ;;
+agent_http)
+    secure=no
+    kind=http
+    prefill_options="$prefill_options --http 0 --http-port-file $work/prefill.http"
+    decode_options="$decode_options --http 0 --http-port-file $work/decode.http"
+    ;;
 esac
 start_all
 certificate=
@@ -67,7 +74,7 @@ listening() {
 # hit ADDRESS SEED
 hit() {
     # shellcheck disable=SC2086 # options
-    "$garbage" --kind "${port%_tls}" --address "$1" --sessions "$sessions" --seed "$2" $certificate \
+    "$garbage" --kind "$kind" --address "$1" --sessions "$sessions" --seed "$2" $certificate \
         >>"$work/garbage.log" 2>&1 || fail "the port $1 ($port) takes no more connections"
 }
 
@@ -124,6 +131,10 @@ hit_all() {
     control | control_tls) hit "$source_agent" "$1" ;;
     source_tls) hit_targets "$1" ;;
     http) hit "$scheduler" "$1" ;;
+    agent_http)
+        hit "127.0.0.1:$(cat "$work/prefill.http")" "$1"
+        hit "127.0.0.1:$(cat "$work/decode.http")" "$(($1 + 1))"
+        ;;
     rail) hit_rails "$1" ;;
     esac
 }
