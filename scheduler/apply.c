@@ -5,15 +5,29 @@
 #include <uthash.h>
 
 #include "base/log.h"
+#include "scheduler/event_pack.h"
 
 #define EVENT_NUMBER_MAX  (UINT64_C(1) << 48) /* nine years of a million events a second */
 #define LIVE_OF_AGENT_MAX 16384 /* an agent has at most KVR_TRANSFERS_MAX, on either side */
+#define KNOWN_MAX         16384 /* transfers, 20 MB */
 
-struct touched {
+/* What one start of one agent reported about a transfer in this transaction. */
+struct reported {
+    struct reported *next;
+    char agent[KVR_NAME_BYTES];
+    uint64_t boot;
+    struct event_pack pack;
+};
+
+/* A transfer in memory, as the database has it but for this transaction. */
+struct known {
     UT_hash_handle hh;
     uint64_t id;
     struct transfer transfer;
-    transfer_state state_before; /* STATE_END: it was not there */
+    bool touched;                     /* in this transaction, as all below */
+    struct known *next;               /* of those touched */
+    struct reported *reported, **end; /* the oldest first; where it ends */
+    transfer_state state_before;      /* STATE_END: it was not there */
     bool held_before, ended_before[2];
     bool remove; /* an opening that became a transfer */
 };
@@ -21,7 +35,9 @@ struct touched {
 struct apply {
     struct store *store;
     struct fleet *fleet;
-    struct touched *touched; /* by id */
+    struct known *known; /* by id */
+    struct known *touched;
+    bool counted; /* this transaction is committed */
     uint64_t events, contradictions;
 };
 
@@ -39,21 +55,66 @@ struct apply *apply_open(struct store *store, struct fleet *fleet)
 struct apply *apply_close(struct apply *apply)
 {
     if (apply != NULL)
-        apply_reset(apply);
+        apply_forget(apply);
     free(apply);
     return NULL;
 }
 
+static void drop_reported(struct known *known)
+{
+    for (struct reported *next, *reported = known->reported; reported != NULL; reported = next) {
+        next = reported->next;
+        event_pack_free(&reported->pack);
+        free(reported);
+    }
+    known->reported = NULL;
+    known->end = &known->reported;
+}
+
+static void forget(struct apply *apply, struct known *known)
+{
+    HASH_DEL(apply->known, known);
+    drop_reported(known);
+    free(known);
+}
+
+/* An agent will say more about it. */
+static bool has_news_to_come(const struct transfer *transfer)
+{
+    bool speaks = false;
+
+    for (int role = 0; role < 2; role++)
+        speaks |= transfer->sides[role].boot != 0 && !transfer->sides[role].ended;
+    return speaks && transfer->state != STATE_LOST;
+}
+
 void apply_reset(struct apply *apply)
 {
-    struct touched *touched, *next;
+    struct known *next, *known;
 
-    HASH_ITER(hh, apply->touched, touched, next)
-    {
-        HASH_DEL(apply->touched, touched);
-        free(touched);
+    for (known = apply->touched; known != NULL; known = next) {
+        next = known->next;
+        known->touched = false;
+        drop_reported(known);
+        if (!apply->counted || known->remove || known->transfer.ordinal == 0 ||
+            !has_news_to_come(&known->transfer))
+            forget(apply, known);
     }
+    apply->touched = NULL;
+    if (HASH_COUNT(apply->known) > KNOWN_MAX)
+        apply_forget(apply);
+    apply->counted = false;
     apply->events = apply->contradictions = 0;
+}
+
+void apply_forget(struct apply *apply)
+{
+    struct known *known, *next;
+
+    HASH_ITER(hh, apply->known, known, next)
+    {
+        forget(apply, known);
+    }
 }
 
 static kvr_status database_failed(struct apply *apply, struct kvr_error *error)
@@ -62,45 +123,94 @@ static kvr_status database_failed(struct apply *apply, struct kvr_error *error)
                          store_problem(apply->store));
 }
 
-/* The row of a transfer, from this transaction, from the database, or new. NULL: failed. */
-static struct touched *touch(struct apply *apply, uint64_t id)
+/* A transfer that is not in memory. NULL: failed. */
+static struct known *load(struct apply *apply, uint64_t id)
 {
-    struct touched *touched;
+    struct known *known = calloc(1, sizeof(*known));
     bool found;
 
-    HASH_FIND(hh, apply->touched, &id, sizeof(id), touched);
-    if (touched != NULL)
-        return touched;
-    touched = calloc(1, sizeof(*touched));
-    if (touched == NULL)
+    if (known == NULL)
         return NULL;
-    if (!store_get_transfer(apply->store, id, &touched->transfer, &found)) {
-        free(touched);
+    if (!store_get_transfer(apply->store, id, &known->transfer, &found)) {
+        free(known);
         return NULL;
     }
-    touched->id = id;
-    touched->transfer.id = id;
-    touched->state_before = found ? touched->transfer.state : STATE_END;
-    touched->held_before = found && transfer_held(&touched->transfer);
-    for (int role = 0; role < 2; role++)
-        touched->ended_before[role] = touched->transfer.sides[role].ended;
-    HASH_ADD(hh, apply->touched, id, sizeof(touched->id), touched);
-    return touched;
+    known->id = id;
+    known->transfer.id = id;
+    known->end = &known->reported;
+    HASH_ADD(hh, apply->known, id, sizeof(known->id), known);
+    return known;
 }
 
-static bool take_opening(struct apply *apply, struct transfer *transfer,
-                         const struct kvr_report *report, const struct kvr_event *event)
+/* The transfer, from memory, from the database, or new. NULL: failed. */
+static struct known *touch(struct apply *apply, uint64_t id)
 {
-    struct touched *opening;
+    struct known *known;
 
-    if (transfer->sides[event->role].boot != 0 || event->kind == KVR_EVENT_OPENED)
+    HASH_FIND(hh, apply->known, &id, sizeof(id), known);
+    if (known == NULL)
+        known = load(apply, id);
+    if (known == NULL || known->touched)
+        return known;
+    known->touched = true;
+    known->next = apply->touched;
+    apply->touched = known;
+    known->remove = false;
+    known->state_before = known->transfer.ordinal != 0 ? known->transfer.state : STATE_END;
+    known->held_before = known->transfer.ordinal != 0 && transfer_held(&known->transfer);
+    for (int role = 0; role < 2; role++)
+        known->ended_before[role] = known->transfer.sides[role].ended;
+    return known;
+}
+
+/* The opening's events are the transfer's. */
+static bool join(struct apply *apply, struct known *known, struct known *opening)
+{
+    if (opening->reported != NULL) { /* they came before */
+        *opening->end = known->reported;
+        if (known->reported == NULL)
+            known->end = opening->end;
+        known->reported = opening->reported;
+        opening->reported = NULL;
+        opening->end = &opening->reported;
+    }
+    return store_join_events(apply->store, &known->transfer, &opening->transfer);
+}
+
+static bool take_opening(struct apply *apply, struct known *known, const struct kvr_report *report,
+                         const struct kvr_event *event)
+{
+    struct known *opening;
+
+    if (known->transfer.sides[event->role].boot != 0 || event->kind == KVR_EVENT_OPENED)
         return true;
     opening = touch(apply, transfer_opening_id(report->agent, report->boot, event));
     if (opening == NULL)
         return false;
-    if (transfer_take_opening(transfer, event->role, &opening->transfer))
-        opening->remove = true;
-    return true;
+    if (!transfer_take_opening(&known->transfer, event->role, &opening->transfer))
+        return true;
+    opening->remove = true;
+    return join(apply, known, opening);
+}
+
+/* Where its events go. NULL: no memory. */
+static struct reported *reported_of(struct known *known, const struct kvr_report *report)
+{
+    struct reported *reported = known->reported;
+
+    while (reported != NULL &&
+           (reported->boot != report->boot || strcmp(reported->agent, report->agent) != 0))
+        reported = reported->next;
+    if (reported != NULL)
+        return reported;
+    reported = calloc(1, sizeof(*reported));
+    if (reported == NULL)
+        return NULL;
+    memcpy(reported->agent, report->agent, sizeof(reported->agent));
+    reported->boot = report->boot;
+    *known->end = reported;
+    known->end = &reported->next;
+    return reported;
 }
 
 static uint64_t transfer_of(const struct kvr_report *report, const struct kvr_event *event)
@@ -114,23 +224,23 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
 {
     const struct kvr_event *event = &report->events[index];
     int64_t at_ns = (int64_t)kvr_report_wall(report, event->at);
-    uint64_t id = transfer_of(report, event);
-    struct touched *touched;
+    struct reported *reported;
+    struct known *known;
 
     if (at_ns <= 0) /* no time that a clock could show: before 1970, or after 2262 */
         at_ns = now_ns;
     if (event->kind == KVR_EVENT_KIND_END)
         return KVR_OK; /* a kind of a newer agent: only its number counts */
-    touched = touch(apply, id);
-    if (touched == NULL ||
-        (event->transfer != 0 && !take_opening(apply, &touched->transfer, report, event)))
+    known = touch(apply, transfer_of(report, event));
+    if (known == NULL || (event->transfer != 0 && !take_opening(apply, known, report, event)))
         return database_failed(apply, error);
-    touched->remove = false;
-    transfer_merge(&touched->transfer, report->agent, report->boot, event, at_ns);
-    touched->transfer.updated_ns = now_ns;
-    if (!store_add_event(apply->store, id, report->agent, report->boot,
-                         report->sequence_first + index, event, at_ns, now_ns))
-        return database_failed(apply, error);
+    known->remove = false;
+    transfer_merge(&known->transfer, report->agent, report->boot, event, at_ns);
+    known->transfer.updated_ns = now_ns;
+    reported = reported_of(known, report);
+    if (reported == NULL ||
+        !event_pack_add(&reported->pack, event, report->sequence_first + index, at_ns))
+        return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for events");
     return KVR_OK;
 }
 
@@ -162,7 +272,7 @@ static bool is_late(struct apply *apply, const struct kvr_report *report, bool *
     return last == 0 ||
            store_has_event(apply->store, transfer_of(report, &report->events[last - 1]),
                            report->agent, report->boot, report->sequence_first + last - 1,
-                           report->events[last - 1].kind, ret_late);
+                           &report->events[last - 1], ret_late);
 }
 
 /* Up to which number the events of this boot are here. What the agent has not made cannot be here:
@@ -240,15 +350,15 @@ kvr_status apply_agent_gone(struct apply *apply, const char *agent, const struct
     if (!store_live_of_agent(apply->store, agent, ids, LIVE_OF_AGENT_MAX, &count))
         status = database_failed(apply, error);
     for (size_t i = 0; i < count && status == KVR_OK; i++) {
-        struct touched *touched = touch(apply, ids[i]);
+        struct known *known = touch(apply, ids[i]);
 
-        if (touched == NULL)
+        if (known == NULL)
             status = database_failed(apply, error);
-        for (int role = 0; role < 2 && touched != NULL; role++) {
-            const struct transfer_side *side = &touched->transfer.sides[role];
+        for (int role = 0; role < 2 && known != NULL; role++) {
+            const struct transfer_side *side = &known->transfer.sides[role];
 
             if (strcmp(side->agent, agent) == 0 && side->boot != 0 && !is_alive(alive, side->boot))
-                transfer_lose(&touched->transfer, (kvr_role)role, detail);
+                transfer_lose(&known->transfer, (kvr_role)role, detail);
         }
     }
     free(ids);
@@ -294,22 +404,38 @@ kvr_status apply_report(struct apply *apply, const struct kvr_report *report, in
     return status;
 }
 
-kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
+static bool store_reported(struct apply *apply, struct known *known)
 {
-    struct touched *touched, *next;
     bool stored = true;
 
-    HASH_ITER(hh, apply->touched, touched, next)
-    {
-        const struct transfer *transfer = &touched->transfer;
+    for (struct reported *reported = known->reported; reported != NULL && stored;
+         reported = reported->next)
+        stored = store_add_events(apply->store, &known->transfer,
+                                  &(struct event_row){
+                                      .agent = reported->agent,
+                                      .boot = reported->boot,
+                                      .arrived_ns = known->transfer.updated_ns,
+                                      .records = reported->pack.bytes,
+                                      .bytes = reported->pack.count,
+                                  });
+    return stored;
+}
 
-        if (touched->remove)
-            stored = touched->state_before == STATE_END ||
-                     store_delete_transfer(apply->store, touched->id);
+kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
+{
+    bool stored = true;
+
+    for (struct known *known = apply->touched; known != NULL; known = known->next) {
+        const struct transfer *transfer = &known->transfer;
+
+        if (known->remove)
+            stored =
+                known->state_before == STATE_END || store_delete_transfer(apply->store, known->id);
         else if (transfer->updated_ns != 0) /* 0: looked for, not there */
-            stored = store_put_transfer(apply->store, &touched->transfer);
-        if (stored && (touched->remove || !transfer_state_live(transfer->state)))
-            stored = store_drop_orders(apply->store, touched->id);
+            stored =
+                store_reported(apply, known) && store_put_transfer(apply->store, &known->transfer);
+        if (stored && (known->remove || !transfer_state_live(transfer->state)))
+            stored = store_drop_orders(apply->store, known->id);
         if (!stored)
             return database_failed(apply, error);
     }
@@ -318,22 +444,20 @@ kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
 
 void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns)
 {
-    struct touched *touched, *next;
+    for (struct known *known = apply->touched; known != NULL; known = known->next) {
+        const struct transfer *transfer = &known->transfer;
+        bool exists = !known->remove && transfer->updated_ns != 0;
 
-    HASH_ITER(hh, apply->touched, touched, next)
-    {
-        const struct transfer *transfer = &touched->transfer;
-        bool exists = !touched->remove && transfer->updated_ns != 0;
-
-        metrics_moved(metrics, &(struct metrics_move){.from = touched->state_before,
+        metrics_moved(metrics, &(struct metrics_move){.from = known->state_before,
                                                       .to = exists ? transfer->state : STATE_END,
-                                                      .held_before = touched->held_before,
+                                                      .held_before = known->held_before,
                                                       .held = exists && transfer_held(transfer),
                                                       .reason = transfer->reason});
         for (int role = 0; role < 2 && exists; role++)
-            if (transfer->sides[role].ended && !touched->ended_before[role])
+            if (transfer->sides[role].ended && !known->ended_before[role])
                 metrics_ended(metrics, transfer, (kvr_role)role, now_ns);
     }
+    apply->counted = true;
     if (apply->events > 0)
         metrics_events(metrics, apply->events, now_ns);
     metrics_contradicted(metrics, apply->contradictions);

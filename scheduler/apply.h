@@ -32,7 +32,10 @@ KVR_MUST_CHECK kvr_status apply_agent_gone(struct apply *apply, const char *agen
 KVR_MUST_CHECK kvr_status apply_flush(struct apply *apply, struct kvr_error *error);
 /* After it: counts what happened. */
 void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns);
-/* Forgets everything of this transaction. */
+/* Ends the transaction. After a commit that was counted, transfers with news to come stay in
+ * memory; of any other one nothing does. */
 void apply_reset(struct apply *apply);
+/* Between transactions: the database has changed otherwise, so all is read from it again. */
+void apply_forget(struct apply *apply);
 
 #endif

@@ -364,6 +364,8 @@ static void prune(struct ingest *ingest)
             return;
         }
         metrics_forgotten(ingest->options.metrics, states);
+        if (removed > 0)
+            apply_forget(ingest->apply);
     }
     fleet_prune(ingest->options.fleet, before_ns);
 }

@@ -213,6 +213,7 @@ static bool is_empty(struct store *store)
 
 static kvr_status bring_up_to_date(struct store *store, const char *folder, struct kvr_error *error)
 {
+    kvr_status status;
     int version = 0;
 
     KVR_TRY(read_version(store, &version, error));
@@ -225,7 +226,11 @@ static kvr_status bring_up_to_date(struct store *store, const char *folder, stru
         return KVR_OK;
     if (!is_empty(store))
         KVR_TRY(back_up(store, folder, version, error));
-    return migrate(store, version, error);
+    if (!store_convert_begin(store))
+        return kvr_error_set(error, KVR_NO_MEMORY, "store", "no memory for the database");
+    status = migrate(store, version, error);
+    store_convert_end(store);
+    return status;
 }
 
 /* An agent of an earlier version may have reported a provider that this version does not have. */

@@ -47,12 +47,22 @@ void store_rollback(struct store *store);
 bool store_position(struct store *store, const char *agent, uint64_t boot, uint64_t *ret_sequence);
 bool store_set_position(struct store *store, const char *agent, uint64_t boot, uint64_t sequence,
                         int64_t now_ns);
-bool store_add_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
-                     uint64_t sequence, const struct kvr_event *event, int64_t at_ns,
-                     int64_t now_ns);
-/* Is an event of that kind here, under that number of that start of the agent? */
+/* Events of the transfer that one start of one agent reported, as records of event_pack.h. Of a
+ * transfer that is put afterwards. */
+struct event_row {
+    const char *agent;
+    uint64_t boot;
+    int64_t arrived_ns;
+    const uint8_t *records;
+    size_t bytes;
+};
+bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row);
+/* All events of `from`, which keeps none, become the transfer's. */
+bool store_join_events(struct store *store, struct transfer *transfer, struct transfer *from);
+/* Is that event here, under that number of that start of the agent? If it is one of an opening, it
+ * may have become one of another transfer of its request. */
 bool store_has_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
-                     uint64_t sequence, kvr_event_kind kind, bool *ret_has);
+                     uint64_t sequence, const struct kvr_event *event, bool *ret_has);
 /* Inserts when ordinal is 0 (and sets it), else updates. */
 bool store_put_transfer(struct store *store, struct transfer *transfer);
 bool store_delete_transfer(struct store *store, uint64_t id);
@@ -148,6 +158,7 @@ struct stored_event {
     uint64_t sequence, bytes, retries;
     int64_t at_ns;
 };
+/* In the order of their times; of more than `limit`, those of the rows that came last. */
 typedef void event_visit(void *self, const struct stored_event *event);
 bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, event_visit *visit,
                        void *self);

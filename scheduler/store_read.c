@@ -150,34 +150,6 @@ bool store_list_transfers(struct store *store, const struct transfer_filter *fil
            store_each_transfer(store_bind(store, sql, values, count), visit, self);
 }
 
-struct event_visitor {
-    event_visit *visit;
-    void *self;
-};
-
-static void visit_event(sqlite3_stmt *statement, void *self)
-{
-    const struct event_visitor *visitor = self;
-    struct stored_event event;
-
-    store_read(statement, STORE_VALUES(STORE_AT(STORE_BORROWED, event.agent), INT(event.sequence),
-                                       STORE_AT(STORE_BORROWED, event.role),
-                                       STORE_AT(STORE_BORROWED, event.kind), INT(event.at_ns),
-                                       STORE_AT(STORE_BORROWED, event.peer), INT(event.bytes),
-                                       INT(event.retries), STORE_AT(STORE_BORROWED, event.outcome),
-                                       STORE_AT(STORE_BORROWED, event.detail)));
-    visitor->visit(visitor->self, &event);
-}
-
-bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, event_visit *visit,
-                       void *self)
-{
-    struct event_visitor visitor = {visit, self};
-
-    return store_each(store_bind(store, SQL_LIST_EVENTS, STORE_VALUES(INT(transfer), INT(limit))),
-                      visit_event, &visitor);
-}
-
 static void count_state(sqlite3_stmt *statement, void *self)
 {
     uint64_t *counts = self, count;

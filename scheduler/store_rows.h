@@ -17,15 +17,19 @@
     X(SQL_SET_POSITION,                                                                            \
       "INSERT INTO positions VALUES (?1, ?2, ?3, ?4) ON CONFLICT (agent, boot) "                   \
       "DO UPDATE SET sequence = excluded.sequence, updated_ns = excluded.updated_ns")              \
-    X(SQL_ADD_EVENT,                                                                               \
-      "INSERT INTO events (arrived_ns, transfer, agent, boot, sequence, role, kind, at_ns, peer, " \
-      "bytes, retries, outcome, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
-    X(SQL_HAS_EVENT, "SELECT EXISTS (SELECT 1 FROM events WHERE transfer = ?1 AND agent = ?2 AND " \
-                     "boot = ?3 AND sequence = ?4 AND kind = ?5)")                                 \
+    X(SQL_ADD_EVENTS, "INSERT INTO events (previous, arrived_ns, agent, boot, records) "           \
+                      "VALUES (?, ?, ?, ?, ?)")                                                    \
+    X(SQL_GET_EVENTS, "SELECT previous, agent, boot, records FROM events WHERE id = ?1")           \
+    X(SQL_LAST_EVENT, "SELECT last_event FROM transfers WHERE id = ?1")                            \
+    X(SQL_CHAINS, "SELECT last_event FROM transfers WHERE id = ?1 UNION ALL SELECT last_event "    \
+                  "FROM (SELECT last_event FROM transfers INDEXED BY transfers_by_request "        \
+                  "WHERE request = ?2 ORDER BY ordinal DESC LIMIT 100)")                           \
+    X(SQL_JOIN_EVENTS, "UPDATE events SET previous = ?2 WHERE id = ?1")                            \
+    X(SQL_DROP_EVENTS, "DELETE FROM events WHERE id = ?1 RETURNING previous")                      \
     X(SQL_PUT_TRANSFER, /* a column each: 16 of the transfer, 17 of a side, 18 of later ones */    \
       "INSERT OR REPLACE INTO transfers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"                  \
       "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"       \
-      "?,?,?,?,?,?,?,?,?,?)")                                                                      \
+      "?,?,?,?,?,?,?,?,?,?,?)")                                                                    \
     X(SQL_UPDATE_TRANSFER, /* ?N is column N; replacing the row would write to every index */      \
       "UPDATE transfers SET "                                                                      \
       "state=?3, live=?4, reason=?5, attempt=?7, source_engine=?8, target_engine=?9, "             \
@@ -44,7 +48,7 @@
       "pieces=?55, fragment_bytes=?56, source_path=?57, target_path=?58, "                         \
       "fragments_staged=?59, direct_writes=?60, direct_ns=?61, staged_writes=?62, "                \
       "staged_ns=?63, pieces_local=?64, pieces_remote=?65, write_bytes_max=?66, "                  \
-      "calibrated=?67 WHERE ordinal=?1")                                                           \
+      "calibrated=?67, last_event=?69 WHERE ordinal=?1")                                           \
     X(SQL_DELETE_TRANSFER, "DELETE FROM transfers WHERE id = ?1")                                  \
     X(SQL_GET_TRANSFER, "SELECT * FROM transfers WHERE id = ?1")                                   \
     X(SQL_LIVE_OF_AGENT, "SELECT id FROM transfers WHERE live = 1 AND "                            \
@@ -78,9 +82,6 @@
       "SELECT * FROM transfers INDEXED BY transfers_by_tenant WHERE tenant = ?4 "                  \
       "AND ordinal < ?1 AND request >= ?3 AND request < ?3 || char(1114111) "                      \
       "ORDER BY ordinal DESC LIMIT ?2")                                                            \
-    X(SQL_LIST_EVENTS, "SELECT agent, sequence, role, kind, at_ns, peer, bytes, retries, "         \
-                       "outcome, detail FROM events WHERE transfer = ?1 ORDER BY at_ns, id "       \
-                       "LIMIT ?2")                                                                 \
     X(SQL_COUNT_STATES, "SELECT state, count(*) FROM transfers GROUP BY state")                    \
     X(SQL_GROUP_REASONS, /* of the newest 20,000, so that many failures cost no more */            \
       "SELECT state, reason, count(*), max(ordinal), id FROM "                                     \
@@ -100,12 +101,10 @@
     X(SQL_LIST_AGENTS, "SELECT * FROM agents ORDER BY name")                                       \
     X(SQL_LIST_RAILS, "SELECT * FROM rails WHERE agent = ?1 ORDER BY position")                    \
     X(SQL_LIST_ENGINES, "SELECT * FROM engines WHERE agent = ?1 ORDER BY position")                \
-    X(SQL_PRUNE_EVENTS, "DELETE FROM events WHERE id IN (SELECT id FROM events "                   \
-                        "WHERE arrived_ns < ?1 ORDER BY arrived_ns LIMIT 5000)")                   \
     X(SQL_PRUNE_TRANSFERS, /* live transfers stay, and so do the agents that can end them */       \
       "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                     \
       "INDEXED BY transfers_ended WHERE live = 0 AND updated_ns < ?1 "                             \
-      "ORDER BY updated_ns LIMIT 5000) RETURNING state")                                           \
+      "ORDER BY updated_ns LIMIT 5000) RETURNING state, last_event")                               \
     X(SQL_PRUNE_POSITIONS, "DELETE FROM positions WHERE updated_ns < ?1")                          \
     X(SQL_PRUNE_AGENTS,                                                                            \
       "DELETE FROM agents WHERE seen_ns < ?1 AND NOT EXISTS (SELECT 1 FROM transfers "             \
@@ -150,6 +149,7 @@ typedef enum store_kind {
     STORE_TEXT,       /* the text itself; to read, an array of `bytes` */
     STORE_BORROWED,   /* only read: const char *, which the next row takes away */
     STORE_UUID,       /* struct kvr_uuid */
+    STORE_BYTES,      /* struct store_bytes; read: which the next row takes away */
     STORE_STATE,      /* transfer_state, by its name, as all that follow */
     STORE_STATUS,     /* kvr_status */
     STORE_OUTCOME,    /* of a struct transfer_side; empty until it has ended */
@@ -159,6 +159,11 @@ typedef enum store_kind {
     STORE_ORDER,      /* kvr_order_kind */
     STORE_SKIPPED,    /* only read: not kept */
 } store_kind;
+
+struct store_bytes {
+    const uint8_t *at;
+    size_t count;
+};
 
 struct store_value {
     store_kind kind;
@@ -209,7 +214,7 @@ struct store_value {
         INT((transfer)->fragments_direct.ns), INT((transfer)->fragments_copied.writes),            \
         INT((transfer)->fragments_copied.ns), INT((transfer)->limits.pieces_local),                \
         INT((transfer)->limits.pieces_remote), INT((transfer)->limits.bytes),                      \
-        INT((transfer)->limits.calibrated), TEXT((transfer)->tenant)
+        INT((transfer)->limits.calibrated), TEXT((transfer)->tenant), INT((transfer)->last_event)
 /* Behind agent and position, as the engine's. */
 #define RAIL_VALUES(rail)                                                                          \
     TEXT((rail)->name), TEXT((rail)->provider), TEXT((rail)->address), INT((rail)->epoch),         \
@@ -231,6 +236,17 @@ struct store_value {
 #define STORE_VALUES(...)                                                                          \
     (const struct store_value[]){__VA_ARGS__},                                                     \
         sizeof((const struct store_value[]){__VA_ARGS__}) / sizeof(struct store_value)
+
+/* ---- store_events.c ---- */
+
+/* Removes the chain of events that begins there; *ret_count: of rows. */
+bool store_drop_events(struct store *store, int64_t newest, uint64_t *ret_count);
+
+/* ---- store_convert.c ---- */
+
+/* What migration 15 needs of SQLite: pack_events(ID), which packs the events of a transfer. */
+bool store_convert_begin(struct store *store);
+void store_convert_end(struct store *store);
 
 /* ---- store_file.c ---- */
 

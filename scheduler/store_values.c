@@ -50,6 +50,7 @@ static void bind_one(sqlite3_stmt *statement, int column, const struct store_val
                      int index)
 {
     const uint8_t *at = value->at;
+    const struct store_bytes *bytes;
     int64_t number;
 
     switch (value->kind) {
@@ -63,6 +64,10 @@ static void bind_one(sqlite3_stmt *statement, int column, const struct store_val
         return;
     case STORE_UUID:
         sqlite3_bind_blob(statement, column, at, sizeof(struct kvr_uuid), SQLITE_STATIC);
+        return;
+    case STORE_BYTES:
+        bytes = value->at;
+        sqlite3_bind_blob(statement, column, bytes->at, (int)bytes->count, SQLITE_STATIC);
         return;
     default:
         sqlite3_bind_text(statement, column, text_of(value), -1, SQLITE_STATIC);
@@ -164,6 +169,7 @@ static void read_uuid(sqlite3_stmt *statement, int column, struct kvr_uuid *uuid
 static void read_one(sqlite3_stmt *statement, int column, const struct store_value *value,
                      int index)
 {
+    struct store_bytes *bytes;
     const char *text;
 
     switch (value->kind) {
@@ -176,6 +182,11 @@ static void read_one(sqlite3_stmt *statement, int column, const struct store_val
         return;
     case STORE_UUID:
         return read_uuid(statement, column, value->at);
+    case STORE_BYTES:
+        bytes = value->at;
+        bytes->at = sqlite3_column_blob(statement, column);
+        bytes->count = (size_t)sqlite3_column_bytes(statement, column);
+        return;
     default:
         text = (const char *)sqlite3_column_text(statement, column);
         name_from(text != NULL ? text : "", value);

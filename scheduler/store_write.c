@@ -3,7 +3,6 @@
 
 #include "scheduler/store_rows.h"
 
-/* Or another number that stands alone. */
 static void read_position(sqlite3_stmt *statement, void *self)
 {
     store_read(statement, STORE_VALUES(INT(*(uint64_t *)self)));
@@ -21,31 +20,6 @@ bool store_set_position(struct store *store, const char *agent, uint64_t boot, u
 {
     return store_do(store, SQL_SET_POSITION,
                     STORE_VALUES(TEXT(agent), INT(boot), INT(sequence), INT(now_ns)));
-}
-
-bool store_add_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
-                     uint64_t sequence, const struct kvr_event *event, int64_t at_ns,
-                     int64_t now_ns)
-{
-    return store_do(store, SQL_ADD_EVENT,
-                    STORE_VALUES(INT(now_ns), INT(transfer), TEXT(agent), INT(boot), INT(sequence),
-                                 STORE_AT(STORE_ROLE, event->role),
-                                 TEXT(kvr_event_name(event->kind)), INT(at_ns), TEXT(event->peer),
-                                 INT(event->bytes), INT(event->retries),
-                                 STORE_AT(STORE_STATUS, event->outcome), TEXT(event->detail)));
-}
-
-bool store_has_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
-                     uint64_t sequence, kvr_event_kind kind, bool *ret_has)
-{
-    uint64_t found = 0;
-    bool asked = store_each(store_bind(store, SQL_HAS_EVENT,
-                                       STORE_VALUES(INT(transfer), TEXT(agent), INT(boot),
-                                                    INT(sequence), TEXT(kvr_event_name(kind)))),
-                            read_position, &found);
-
-    *ret_has = found != 0;
-    return asked;
 }
 
 bool store_put_transfer(struct store *store, struct transfer *transfer)
@@ -109,31 +83,38 @@ bool store_put_agent(struct store *store, const struct agent_row *row,
 }
 
 struct pruned_transfers {
+    struct store *store;
     uint64_t count, *states;
+    bool failed;
 };
 
-static void count_pruned(sqlite3_stmt *statement, void *self)
+/* The row of the transfer is gone already; the chain of its events goes now. */
+static void drop_pruned(sqlite3_stmt *statement, void *self)
 {
     struct pruned_transfers *pruned = self;
     const char *name;
     transfer_state state;
+    int64_t newest;
+    uint64_t rows;
 
-    pruned->count++;
-    store_read(statement, STORE_VALUES(STORE_AT(STORE_BORROWED, name)));
+    store_read(statement, STORE_VALUES(STORE_AT(STORE_BORROWED, name), INT(newest)));
     if (pruned->states != NULL && transfer_state_from_name(name, &state))
         pruned->states[state]++;
+    pruned->failed |= !store_drop_events(pruned->store, newest, &rows);
+    pruned->count += 1 + rows;
 }
 
 bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
                  uint64_t *ret_removed)
 {
-    static const store_sql prunes[] = {SQL_PRUNE_EVENTS, SQL_PRUNE_POSITIONS, SQL_PRUNE_AGENTS,
-                                       SQL_PRUNE_ORDERS, SQL_PRUNE_AUDIT};
-    struct pruned_transfers transfers = {.states = states};
+    static const store_sql prunes[] = {SQL_PRUNE_POSITIONS, SQL_PRUNE_AGENTS, SQL_PRUNE_ORDERS,
+                                       SQL_PRUNE_AUDIT};
+    struct pruned_transfers transfers = {.store = store, .states = states};
     uint64_t removed;
 
     if (!store_each(store_bind(store, SQL_PRUNE_TRANSFERS, STORE_VALUES(INT(before_ns))),
-                    count_pruned, &transfers))
+                    drop_pruned, &transfers) ||
+        transfers.failed)
         return false;
     removed = transfers.count;
     for (size_t i = 0; i < sizeof(prunes) / sizeof(prunes[0]); i++) {

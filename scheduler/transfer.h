@@ -66,7 +66,8 @@ struct transfer_side {
 };
 
 struct transfer {
-    int64_t ordinal; /* 0: not stored yet */
+    int64_t ordinal;    /* 0: not stored yet */
+    int64_t last_event; /* the newest row of its events, which the store sets; 0: none */
     uint64_t id;
     transfer_state state;
     kvr_status reason; /* KVR_OK while live and when done */

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/types.h"
 
-/* X(symbol, name, what it says) */
+/* X(symbol, name, what it says). The scheduler stores their numbers: a new one goes to the end. */
 #define KVR_EVENT_LIST(X)                                                                          \
     X(KVR_EVENT_OPENED, "opened", "an engine published or fetched; no peer is known yet")          \
     X(KVR_EVENT_MATCHED, "matched", "both sides know each other's page tables")                    \

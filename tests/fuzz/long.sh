@@ -51,7 +51,8 @@ keep_one() {
     echo "$name: $(find "$corpora/$name" -type f | wc -l) inputs, $(du -sk "$corpora/$name" | cut -f1) KiB"
 }
 
-# What takes bytes from outside: frames, messages, packets, reports, traces, commands in shared memory, TLS.
+# What takes bytes from outside: frames, messages, packets, reports, traces, commands in shared memory, TLS, a
+# database.
 decoders="
 common/wire/frame.c
 common/wire/message.c
@@ -70,11 +71,12 @@ common/kv/layout.c
 common/kv/layout_planes.c
 common/fabric/local/local_place.c
 common/tls/tls_stream.c
+scheduler/event_pack.c
 "
 
 # Their unit tests. What no input reaches is there: encoding, names, memory that ends.
 units="unit.message unit.engine_message unit.session unit.report unit.import unit.layout unit.fabric_local \
-unit.local_copy unit.fabric_local_pages unit.tls_stream unit.synth unit.metrics"
+unit.local_copy unit.fabric_local_pages unit.tls_stream unit.synth unit.metrics unit.event_pack"
 
 # shares FILE PROFILE ARGUMENT…: into FILE, of each decoder its name, lines, and those that were reached.
 shares() {

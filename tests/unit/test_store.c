@@ -334,7 +334,7 @@ static void a_late_report_is_no_contradiction(void **state)
         assert_int_equal(apply_one(fixture, &late, &acknowledged), KVR_OK);
         assert_int_equal(acknowledged, 3);
     }
-    assert_int_equal(count_events(fixture, 5), 2);
+    assert_int_equal(count_events(fixture, 5), 3);
     assert_int_equal(get_transfer(fixture, 5).state, STATE_DONE);
 }
 
@@ -443,30 +443,6 @@ static void store_backs_up_an_older_database(void **state)
     assert_int_equal(store_count_transfers(fixture), 0); /* and the schema is there */
 }
 
-/* What a scheduler of before tenants has stored is of the tenant that all had. */
-static void store_gives_older_transfers_the_default_tenant(void **state)
-{
-    struct fixture *fixture = *state;
-    struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
-    struct kvr_report report = report_of("decode-0", 1, &event, 1);
-    uint64_t acknowledged;
-
-    strcpy(event.tenant, "red");
-    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
-    apply_close(fixture->apply);
-    fixture->apply = NULL;
-    fixture->store = store_close(fixture->store);
-    execute(fixture, "DROP INDEX ended_by_source; DROP INDEX ended_by_target;"
-                     "DROP INDEX ended_by_source_engine; DROP INDEX ended_by_target_engine;"
-                     "DROP INDEX ended_by_reason; DROP INDEX ended_by_path;"
-                     "DROP INDEX ended_by_digits;"
-                     "DROP INDEX transfers_by_tenant; DROP INDEX transfers_by_tenant_state;"
-                     "ALTER TABLE transfers DROP COLUMN tenant; PRAGMA user_version = 12");
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
-    assert_string_equal(get_transfer(fixture, 5).tenant, "default");
-    assert_string_equal(get_transfer(fixture, 5).request, "request-1");
-}
-
 /* ---- the writer thread ---- */
 
 struct answers {
@@ -541,7 +517,6 @@ int main(void)
         WITH_STORE(store_refuses_a_newer_database),
         WITH_STORE(store_refuses_a_removed_provider),
         WITH_STORE(store_backs_up_an_older_database),
-        WITH_STORE(store_gives_older_transfers_the_default_tenant),
         WITH_STORE(ingest_answers_every_report),
     };
 

@@ -46,7 +46,6 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_LIST_REQUEST, "USING COVERING INDEX transfers_by_request"},
         {SQL_OF_REQUEST, "USING INDEX transfers_by_request"},
         {SQL_GROUP_REASONS, "USING COVERING INDEX transfers_not_done (updated_ns>?)"},
-        {SQL_LIST_EVENTS, "USING INDEX events_by_transfer"},
         {SQL_FIND_LIVE, "USING INDEX transfers_live"},
         {SQL_FIND_TIME, "USING COVERING INDEX transfers_ended (live=? AND updated_ns>?"},
         {SQL_FIND_AGENT, "USING COVERING INDEX ended_by_source (live=? AND source_agent=?"},
@@ -66,6 +65,8 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_LAST_REASON, "USING COVERING INDEX ended_by_reason"},
         {SQL_LAST_PATH, "USING INDEX ended_by_path (live=? AND <expr>=?"},
         {SQL_LAST_SLOW, "USING INDEX ended_by_digits (live=? AND <expr>=?"},
+        {SQL_GET_EVENTS, "USING INTEGER PRIMARY KEY"},
+        {SQL_CHAINS, "USING INDEX transfers_by_request"},
         {SQL_LIST_ORDERS, "USING INDEX orders_by_agent"},
     };
     char plan[2048];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "scheduler/event_pack.h"
 #include "scheduler/store_rows.h"
 
 #define LOST_OF     200                     /* one transfer of so many */
@@ -39,38 +40,56 @@ static uint32_t steps_of(const struct bench_fleet *fleet, const struct bench_tra
     return 1 + (uint32_t)(transfer->mix >> 32) % (BENCH_FLEET_EVENTS - 2);
 }
 
-static bool add_step(const struct bench_fleet *fleet, const struct bench_transfer *made,
-                     uint32_t step, struct store *store, struct transfer *transfer)
-{
+/* Of one agent, as one row: an agent reports a transfer in one or two of its reports. */
+struct side {
     char agent[KVR_NAME_BYTES];
+    struct event_pack pack;
+};
+
+static bool add_step(const struct bench_fleet *fleet, const struct bench_transfer *made,
+                     uint32_t step, struct side sides[2], struct transfer *transfer)
+{
     struct kvr_event event;
+    struct side *side;
     int64_t at_ns;
-    uint64_t id;
 
     bench_fleet_event(fleet, made, step, &event);
-    bench_fleet_name(fleet, event.role == KVR_ROLE_SOURCE ? made->source : made->target, agent);
-    id = event.transfer != 0 ? event.transfer : transfer_opening_id(agent, fleet->boot, &event);
+    side = &sides[event.role];
+    bench_fleet_name(fleet, event.role == KVR_ROLE_SOURCE ? made->source : made->target,
+                     side->agent);
     at_ns = (int64_t)event.at;
-    transfer->id = id;
+    transfer->id = event.transfer != 0 ? event.transfer
+                                       : transfer_opening_id(side->agent, fleet->boot, &event);
     transfer->updated_ns = at_ns + ARRIVES_NS;
-    transfer_merge(transfer, agent, fleet->boot, &event, at_ns);
-    return store_add_event(store, id, agent, fleet->boot, made->number * BENCH_FLEET_EVENTS + step,
-                           &event, at_ns, at_ns + ARRIVES_NS);
+    transfer_merge(transfer, side->agent, fleet->boot, &event, at_ns);
+    return event_pack_add(&side->pack, &event, made->number * BENCH_FLEET_EVENTS + step, at_ns);
 }
 
 static bool add_transfer(const struct bench_fleet *fleet, uint64_t number, struct store *store)
 {
     struct bench_transfer made = bench_fleet_transfer(fleet, number);
+    struct side sides[2] = {0};
     struct transfer transfer = {0};
     bool lost, stored = true;
     uint32_t steps = steps_of(fleet, &made, &lost);
 
     for (uint32_t step = 0; step < steps && stored; step++)
-        stored = add_step(fleet, &made, step, store, &transfer);
-    for (int role = 0; role < 2 && lost; role++)
-        transfer_lose(&transfer, (kvr_role)role,
-                      "its agent fell silent before it said how this "
-                      "ended");
+        stored = add_step(fleet, &made, step, sides, &transfer);
+    for (int role = 0; role < 2; role++) {
+        if (lost)
+            transfer_lose(&transfer, (kvr_role)role,
+                          "its agent fell silent before it said how this ended");
+        if (stored && sides[role].pack.count > 0)
+            stored = store_add_events(store, &transfer,
+                                      &(struct event_row){
+                                          .agent = sides[role].agent,
+                                          .boot = fleet->boot,
+                                          .arrived_ns = transfer.updated_ns,
+                                          .records = sides[role].pack.bytes,
+                                          .bytes = sides[role].pack.count,
+                                      });
+        event_pack_free(&sides[role].pack);
+    }
     return stored && store_put_transfer(store, &transfer);
 }
 
@@ -136,7 +155,7 @@ static bool drop_indexes(sqlite3 *database, struct indexes *indexes)
 
     if (sqlite3_prepare_v2(database,
                            "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND "
-                           "sql IS NOT NULL AND tbl_name IN ('transfers', 'events')",
+                           "sql IS NOT NULL AND tbl_name = 'transfers'",
                            -1, &statement, NULL) != SQLITE_OK)
         return false;
     done = store_each(statement, keep_index, indexes);

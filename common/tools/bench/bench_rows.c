@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "scheduler/event_pack.h"
 #include "scheduler/store_rows.h"
 #include "tools/bench/bench_child.h"
 
@@ -50,11 +51,45 @@ static kvr_status number(sqlite3 *database, const char *sql, uint64_t boot, uint
     return found ? KVR_OK : failed(database, error);
 }
 
+/* Of one packed row. False: it cannot be read. */
+static bool count_records(sqlite3_stmt *statement, uint64_t *count)
+{
+    struct event_unpack unpack = {.bytes = sqlite3_column_blob(statement, 0),
+                                  .count = (size_t)sqlite3_column_bytes(statement, 0)};
+    struct event_record record;
+    kvr_status status;
+
+    while ((status = event_unpack_next(&unpack, &record)) == KVR_OK)
+        ++*count;
+    return status == KVR_NOT_FOUND;
+}
+
+static kvr_status count_events(sqlite3 *database, uint64_t boot, struct bench_row_counts *counts,
+                               struct kvr_error *error)
+{
+    sqlite3_stmt *statement = NULL;
+    bool whole = true;
+    int result = SQLITE_ERROR;
+
+    counts->events = counts->event_rows = 0;
+    if (sqlite3_prepare_v2(database, "SELECT records FROM events WHERE boot = ?1", -1, &statement,
+                           NULL) == SQLITE_OK) {
+        sqlite3_bind_int64(statement, 1, (int64_t)boot);
+        while (whole && (result = sqlite3_step(statement)) == SQLITE_ROW) {
+            counts->event_rows++;
+            whole = count_records(statement, &counts->events);
+        }
+    }
+    sqlite3_finalize(statement);
+    if (!whole)
+        return kvr_error_set(error, KVR_MALFORMED, "bench", "a row of events cannot be read");
+    return result == SQLITE_DONE ? KVR_OK : failed(database, error);
+}
+
 kvr_status bench_rows_count(sqlite3 *database, uint64_t boot, struct bench_row_counts *ret_counts,
                             struct kvr_error *error)
 {
-    KVR_TRY(number(database, "SELECT count(*) FROM events WHERE boot = ?1", boot,
-                   &ret_counts->events, error));
+    KVR_TRY(count_events(database, boot, ret_counts, error));
     KVR_TRY(number(database, "SELECT count(*) FROM transfers WHERE source_boot = ?1", boot,
                    &ret_counts->transfers, error));
     KVR_TRY(number(database,
@@ -226,7 +261,7 @@ static kvr_status insert_rounds(struct table tables[TABLES], sqlite3 *from, stru
     size_t events = 0, transfers = 0;
 
     for (uint64_t round = 0; round < counts->rounds; round++) {
-        size_t events_by = share(counts->events, round, counts->rounds);
+        size_t events_by = share(counts->event_rows, round, counts->rounds);
         size_t transfers_by = share(counts->transfers, round, counts->rounds);
 
         for (int kind = 0; kind < TABLES; kind++) {

@@ -1,0 +1,259 @@
+/* The events of a transfer: rows in a chain, each with the records that came together. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "scheduler/event_pack.h"
+#include "scheduler/store_rows.h"
+
+#define ROWS_LOOKED_AT 2000 /* of one transfer, for one event */
+
+bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row)
+{
+    const struct store_bytes records = {row->records, row->bytes};
+
+    if (!store_do(store, SQL_ADD_EVENTS,
+                  STORE_VALUES(INT(transfer->last_event), INT(row->arrived_ns), TEXT(row->agent),
+                               INT(row->boot), STORE_AT(STORE_BYTES, records))))
+        return false;
+    transfer->last_event = sqlite3_last_insert_rowid(store->database);
+    return true;
+}
+
+/* ---- the chain ---- */
+
+/* One row of it, copied out of the database. */
+struct link {
+    int64_t id, previous;
+    uint64_t boot;
+    char agent[KVR_NAME_BYTES];
+    struct store_bytes records; /* borrowed until the next row */
+};
+
+/* False: no more of the chain. */
+typedef bool link_visit(void *self, const struct link *link);
+
+/* From the newest row to the oldest; a damaged chain may have no end. */
+static bool walk(struct store *store, int64_t newest, link_visit *visit, void *self)
+{
+    bool more = true, read = true;
+
+    for (int64_t id = newest; id != 0 && more && read;) {
+        sqlite3_stmt *statement = store_bind(store, SQL_GET_EVENTS, STORE_VALUES(INT(id)));
+        struct link link = {.id = id};
+        int result = statement != NULL ? sqlite3_step(statement) : SQLITE_ERROR;
+
+        read = result == SQLITE_ROW || result == SQLITE_DONE;
+        more = result == SQLITE_ROW;
+        if (more) {
+            store_read(statement, STORE_VALUES(INT(link.previous), TEXT(link.agent), INT(link.boot),
+                                               STORE_AT(STORE_BYTES, link.records)));
+            more = visit(self, &link);
+        }
+        sqlite3_reset(statement);
+        id = link.previous;
+    }
+    return read;
+}
+
+static void read_newest(sqlite3_stmt *statement, void *self)
+{
+    store_read(statement, STORE_VALUES(INT(*(int64_t *)self)));
+}
+
+static bool newest_of(struct store *store, uint64_t transfer, int64_t *ret_id)
+{
+    *ret_id = 0;
+    return store_each(store_bind(store, SQL_LAST_EVENT, STORE_VALUES(INT(transfer))), read_newest,
+                      ret_id);
+}
+
+static bool keep_id(void *self, const struct link *link)
+{
+    *(int64_t *)self = link->id;
+    return true;
+}
+
+bool store_join_events(struct store *store, struct transfer *transfer, struct transfer *from)
+{
+    int64_t oldest = 0;
+
+    if (from->last_event == 0)
+        return true;
+    if (transfer->last_event != 0 &&
+        (!walk(store, from->last_event, keep_id, &oldest) ||
+         !store_do(store, SQL_JOIN_EVENTS, STORE_VALUES(INT(oldest), INT(transfer->last_event)))))
+        return false;
+    transfer->last_event = from->last_event;
+    from->last_event = 0;
+    return true;
+}
+
+bool store_drop_events(struct store *store, int64_t newest, uint64_t *ret_count)
+{
+    bool dropped = true;
+
+    for (*ret_count = 0; newest != 0 && dropped; ++*ret_count) {
+        int64_t id = newest;
+
+        newest = 0;
+        dropped = store_each(store_bind(store, SQL_DROP_EVENTS, STORE_VALUES(INT(id))), read_newest,
+                             &newest);
+    }
+    return dropped;
+}
+
+/* ---- one event ---- */
+
+struct wanted_event {
+    struct store *store;
+    const char *agent;
+    uint64_t boot, sequence;
+    kvr_event_kind kind;
+    uint32_t rows_left;
+    bool found, failed;
+};
+
+static bool look_at_row(void *self, const struct link *link)
+{
+    struct wanted_event *wanted = self;
+    struct event_unpack unpack = {.bytes = link->records.at, .count = link->records.count};
+    struct event_record record;
+
+    if (link->boot == wanted->boot && strcmp(link->agent, wanted->agent) == 0)
+        while (!wanted->found && event_unpack_next(&unpack, &record) == KVR_OK)
+            wanted->found = record.sequence == wanted->sequence && record.kind == wanted->kind;
+    return !wanted->found && --wanted->rows_left > 0;
+}
+
+static void look_at_chain(sqlite3_stmt *statement, void *self)
+{
+    struct wanted_event *wanted = self;
+    int64_t newest;
+
+    read_newest(statement, &newest);
+    wanted->rows_left = ROWS_LOOKED_AT;
+    if (!wanted->found && !walk(wanted->store, newest, look_at_row, wanted))
+        wanted->failed = true;
+}
+
+bool store_has_event(struct store *store, uint64_t transfer, const char *agent, uint64_t boot,
+                     uint64_t sequence, const struct kvr_event *event, bool *ret_has)
+{
+    struct wanted_event wanted = {store, agent, boot, sequence, event->kind, 0, false, false};
+    bool asked =
+        store_each(store_bind(store, SQL_CHAINS, STORE_VALUES(INT(transfer), TEXT(event->request))),
+                   look_at_chain, &wanted);
+
+    *ret_has = wanted.found;
+    return asked && !wanted.failed;
+}
+
+/* ---- all of them ---- */
+
+struct kept_event {
+    int64_t row; /* rows are numbered in the order in which they came */
+    uint32_t place;
+    char agent[KVR_NAME_BYTES];
+    struct event_record record;
+};
+
+struct kept_list {
+    struct kept_event *events;
+    uint32_t count, room, limit;
+    bool failed;     /* no memory */
+    int64_t damaged; /* a row; 0: none */
+};
+
+static bool make_room(struct kept_list *list)
+{
+    uint32_t room = kvr_min_u32(2 * list->room + 32, list->limit);
+    struct kept_event *larger;
+
+    if (list->count < list->room)
+        return true;
+    larger = realloc(list->events, room * sizeof(larger[0]));
+    if (larger != NULL) {
+        list->events = larger;
+        list->room = room;
+    }
+    list->failed = larger == NULL;
+    return !list->failed;
+}
+
+static bool keep_row(void *self, const struct link *link)
+{
+    struct kept_list *list = self;
+    struct event_unpack unpack = {.bytes = link->records.at, .count = link->records.count};
+    kvr_status status = KVR_OK;
+
+    if (unpack.count == 0)
+        status = KVR_MALFORMED; /* no row is empty, so a chain without an end has events */
+    for (uint32_t place = 0; status == KVR_OK && list->count < list->limit && make_room(list);
+         place++) {
+        struct kept_event *kept = &list->events[list->count];
+
+        status = event_unpack_next(&unpack, &kept->record);
+        if (status != KVR_OK)
+            break;
+        kept->row = link->id;
+        kept->place = place;
+        memcpy(kept->agent, link->agent, sizeof(kept->agent));
+        list->count++;
+    }
+    if (status == KVR_MALFORMED)
+        list->damaged = link->id;
+    return status != KVR_MALFORMED && list->count < list->limit && !list->failed;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct kept_event *a = left, *b = right;
+
+    if (a->record.at_ns != b->record.at_ns)
+        return a->record.at_ns < b->record.at_ns ? -1 : 1;
+    if (a->row != b->row)
+        return a->row < b->row ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+static void visit_all(const struct kept_list *list, event_visit *visit, void *self)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct kept_event *kept = &list->events[i];
+        const struct event_record *record = &kept->record;
+
+        visit(self, &(struct stored_event){
+                        .agent = kept->agent,
+                        .role = transfer_role_name(record->role),
+                        .kind = kvr_event_name(record->kind),
+                        .peer = record->peer,
+                        .outcome = kvr_status_name(record->outcome),
+                        .detail = record->detail,
+                        .sequence = record->sequence,
+                        .bytes = record->bytes,
+                        .retries = record->retries,
+                        .at_ns = record->at_ns,
+                    });
+    }
+}
+
+bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, event_visit *visit,
+                       void *self)
+{
+    struct kept_list list = {.limit = limit};
+    int64_t newest;
+    bool listed =
+        newest_of(store, transfer, &newest) && walk(store, newest, keep_row, &list) && !list.failed;
+
+    if (list.damaged != 0)
+        kvr_log_error("the database is damaged: row %" PRId64 " of the table events cannot be "
+                      "read; what its transfer reported before is not shown",
+                      list.damaged);
+    if (listed && list.count > 0) {
+        qsort(list.events, list.count, sizeof(list.events[0]), compare);
+        visit_all(&list, visit, self);
+    }
+    free(list.events);
+    return listed;
+}
