@@ -50,6 +50,7 @@ EMBED(migration_13, SCHEDULER_SOURCE_DIR "/migrations/0013_tenant.sql");
 EMBED(migration_14, SCHEDULER_SOURCE_DIR "/migrations/0014_reasons.sql");
 EMBED(migration_15, SCHEDULER_SOURCE_DIR "/migrations/0015_search.sql");
 EMBED(migration_16, SCHEDULER_SOURCE_DIR "/migrations/0016_event_pack.sql");
+EMBED(migration_17, SCHEDULER_SOURCE_DIR "/migrations/0017_not_done.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -68,5 +69,6 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0014_reasons.sql", "0014_reasons.sql", "application/sql", migration_14),
     EMBEDDED("0015_search.sql", "0015_search.sql", "application/sql", migration_15),
     EMBEDDED("0016_event_pack.sql", "0016_event_pack.sql", "application/sql", migration_16),
+    EMBEDDED("0017_not_done.sql", "0017_not_done.sql", "application/sql", migration_17),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);

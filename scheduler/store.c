@@ -278,6 +278,8 @@ kvr_status store_open_writer(const char *folder, struct store **ret_store, struc
     struct store *store = NULL;
     kvr_status status;
 
+    /* Without a count of its memory, which takes a lock each time. Refused once SQLite runs. */
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     KVR_TRY(open_whole(folder, &store, error));
     status = set_up(store, folder,
                     "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"

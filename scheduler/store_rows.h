@@ -86,7 +86,8 @@
     X(SQL_GROUP_REASONS, /* of the newest 20,000, so that many failures cost no more */            \
       "SELECT state, reason, count(*), max(ordinal), id FROM "                                     \
       "(SELECT state, reason, ordinal, id FROM transfers INDEXED BY transfers_not_done "           \
-      "WHERE state IN ('failed', 'cancelled', 'expired', 'lost') AND updated_ns >= ?1 "            \
+      "WHERE (state = 'failed' OR state = 'cancelled' OR state = 'expired' OR state = 'lost') "    \
+      "AND updated_ns >= ?1 "                                                                      \
       "ORDER BY updated_ns DESC LIMIT 20000) GROUP BY state, reason ORDER BY 3 DESC LIMIT 50")     \
     X(SQL_COUNT_HELD, "SELECT count(*) FROM transfers INDEXED BY transfers_live WHERE live = 1 "   \
                       "AND source_boot <> 0 AND source_lost = 0 AND source_outcome = '' "          \
