@@ -48,7 +48,9 @@ void kvr_text_show(const char *text, size_t capacity, char *ret_text)
 {
     size_t bytes = strlen(text), used = 0;
 
-    for (size_t i = 0; i < bytes;) {
+    while (used < bytes && used + 1 < capacity && text[used] >= 0x20 && text[used] < 0x7f)
+        ret_text[used] = text[used], used++; /* most texts have nothing else */
+    for (size_t i = used; i < bytes;) {
         size_t length = kvr_text_printable(text + i);
         size_t taken = length > 0 ? length : 1;
 

@@ -480,32 +480,22 @@ static const char *report_from_proto(const Kvrail__Report__Report *in, struct de
     return facts_from_proto(in->facts, &decoded->facts);
 }
 
-kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_report **ret_report,
-                             struct kvr_error *error)
+static kvr_status decode(const uint8_t *bytes, size_t size, ProtobufCAllocator *allocator,
+                         struct kvr_report **ret_report, struct kvr_error *error)
 {
-    struct report_budget budget = {.left = DECODE_BYTES_MAX};
-    ProtobufCAllocator allocator = report_budget_allocator(&budget);
-    Kvrail__Report__Report *proto;
+    Kvrail__Report__Report *proto = kvrail__report__report__unpack(allocator, size, bytes);
     struct decoded *decoded;
     const char *wrong;
 
-    if (size > KVR_REPORT_BYTES_MAX)
-        return kvr_error_set(error, KVR_TOO_LARGE, "report", "a report of %zu bytes; at most %u",
-                             size, KVR_REPORT_BYTES_MAX);
-    proto = kvrail__report__report__unpack(&allocator, size, bytes);
     if (proto == NULL)
         return kvr_error_set(error, KVR_MALFORMED, "report", "the body is no report");
-    if (proto->n_events > KVR_REPORT_EVENTS_MAX) {
-        kvr_error_set(error, KVR_TOO_LARGE, "report", "%zu events in one report; at most %d",
-                      proto->n_events, KVR_REPORT_EVENTS_MAX);
-        kvrail__report__report__free_unpacked(proto, &allocator);
-        return KVR_TOO_LARGE;
-    }
+    if (proto->n_events > KVR_REPORT_EVENTS_MAX)
+        return kvr_error_set(error, KVR_TOO_LARGE, "report", "%zu events in one report; at most %d",
+                             proto->n_events, KVR_REPORT_EVENTS_MAX);
     decoded = decoded_open(proto);
-    wrong = decoded == NULL ? NULL : report_from_proto(proto, decoded);
-    kvrail__report__report__free_unpacked(proto, &allocator);
     if (decoded == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "report", "no memory for a report");
+    wrong = report_from_proto(proto, decoded);
     if (wrong != NULL) {
         kvr_report_free(&decoded->report);
         return kvr_error_set(error, KVR_MALFORMED, "report",
@@ -513,6 +503,21 @@ kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_repor
     }
     *ret_report = &decoded->report;
     return KVR_OK;
+}
+
+kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_report **ret_report,
+                             struct kvr_error *error)
+{
+    struct report_budget budget = {.left = DECODE_BYTES_MAX};
+    ProtobufCAllocator allocator = report_budget_allocator(&budget);
+    kvr_status status;
+
+    if (size > KVR_REPORT_BYTES_MAX)
+        return kvr_error_set(error, KVR_TOO_LARGE, "report", "a report of %zu bytes; at most %u",
+                             size, KVR_REPORT_BYTES_MAX);
+    status = decode(bytes, size, &allocator, ret_report, error);
+    report_budget_end(&budget);
+    return status;
 }
 
 struct kvr_report *kvr_report_free(struct kvr_report *report)

@@ -60,22 +60,26 @@ static bool order_from_proto(const Kvrail__Report__Order *in, struct kvr_order *
     return true;
 }
 
+static bool answer_from_proto(const Kvrail__Report__ReportAnswer *in, struct kvr_report_answer *out)
+{
+    bool good = in->n_orders <= KVR_ORDERS_MAX;
+
+    out->acknowledged = in->acknowledged;
+    out->order_count = good ? (uint32_t)in->n_orders : 0;
+    for (uint32_t i = 0; i < out->order_count && good; i++)
+        good = order_from_proto(in->orders[i], &out->orders[i]);
+    return good;
+}
+
 kvr_status kvr_report_answer_decode(const uint8_t *bytes, size_t size,
                                     struct kvr_report_answer *ret_answer)
 {
     struct report_budget budget = {.left = DECODE_BYTES_MAX};
     ProtobufCAllocator allocator = report_budget_allocator(&budget);
-    Kvrail__Report__ReportAnswer *proto =
+    const Kvrail__Report__ReportAnswer *proto =
         kvrail__report__report_answer__unpack(&allocator, size, bytes);
-    bool good;
+    bool good = proto != NULL && answer_from_proto(proto, ret_answer);
 
-    if (proto == NULL)
-        return KVR_MALFORMED;
-    good = proto->n_orders <= KVR_ORDERS_MAX;
-    ret_answer->acknowledged = proto->acknowledged;
-    ret_answer->order_count = good ? (uint32_t)proto->n_orders : 0;
-    for (uint32_t i = 0; i < ret_answer->order_count && good; i++)
-        good = order_from_proto(proto->orders[i], &ret_answer->orders[i]);
-    kvrail__report__report_answer__free_unpacked(proto, &allocator);
+    report_budget_end(&budget);
     return good ? KVR_OK : KVR_MALFORMED;
 }
