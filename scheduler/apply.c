@@ -2,41 +2,17 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <uthash.h>
 
 #include "base/log.h"
-#include "scheduler/event_pack.h"
+#include "scheduler/known.h"
 
 #define EVENT_NUMBER_MAX  (UINT64_C(1) << 48) /* nine years of a million events a second */
 #define LIVE_OF_AGENT_MAX 16384 /* an agent has at most KVR_TRANSFERS_MAX, on either side */
-#define KNOWN_MAX         16384 /* transfers, 20 MB */
-
-/* What one start of one agent reported about a transfer in this transaction. */
-struct reported {
-    struct reported *next;
-    char agent[KVR_NAME_BYTES];
-    uint64_t boot;
-    struct event_pack pack;
-};
-
-/* A transfer in memory, as the database has it but for this transaction. */
-struct known {
-    UT_hash_handle hh;
-    uint64_t id;
-    struct transfer transfer;
-    bool touched;                     /* in this transaction, as all below */
-    struct known *next;               /* of those touched */
-    struct reported *reported, **end; /* the oldest first; where it ends */
-    transfer_state state_before;      /* STATE_END: it was not there */
-    bool held_before, ended_before[2];
-    bool remove; /* an opening that became a transfer */
-};
 
 struct apply {
     struct store *store;
     struct fleet *fleet;
-    struct known *known; /* by id */
-    struct known *touched;
+    struct known known;
     bool counted; /* this transaction is committed */
     uint64_t events, contradictions;
 };
@@ -46,7 +22,7 @@ struct apply *apply_open(struct store *store, struct fleet *fleet)
     struct apply *apply = calloc(1, sizeof(*apply));
 
     if (apply != NULL) {
-        apply->store = store;
+        apply->store = apply->known.store = store;
         apply->fleet = fleet;
     }
     return apply;
@@ -60,61 +36,16 @@ struct apply *apply_close(struct apply *apply)
     return NULL;
 }
 
-static void drop_reported(struct known *known)
-{
-    for (struct reported *next, *reported = known->reported; reported != NULL; reported = next) {
-        next = reported->next;
-        event_pack_free(&reported->pack);
-        free(reported);
-    }
-    known->reported = NULL;
-    known->end = &known->reported;
-}
-
-static void forget(struct apply *apply, struct known *known)
-{
-    HASH_DEL(apply->known, known);
-    drop_reported(known);
-    free(known);
-}
-
-/* An agent will say more about it. */
-static bool has_news_to_come(const struct transfer *transfer)
-{
-    bool speaks = false;
-
-    for (int role = 0; role < 2; role++)
-        speaks |= transfer->sides[role].boot != 0 && !transfer->sides[role].ended;
-    return speaks && transfer->state != STATE_LOST;
-}
-
 void apply_reset(struct apply *apply)
 {
-    struct known *next, *known;
-
-    for (known = apply->touched; known != NULL; known = next) {
-        next = known->next;
-        known->touched = false;
-        drop_reported(known);
-        if (!apply->counted || known->remove || known->transfer.ordinal == 0 ||
-            !has_news_to_come(&known->transfer))
-            forget(apply, known);
-    }
-    apply->touched = NULL;
-    if (HASH_COUNT(apply->known) > KNOWN_MAX)
-        apply_forget(apply);
+    known_end(&apply->known, apply->counted);
     apply->counted = false;
     apply->events = apply->contradictions = 0;
 }
 
 void apply_forget(struct apply *apply)
 {
-    struct known *known, *next;
-
-    HASH_ITER(hh, apply->known, known, next)
-    {
-        forget(apply, known);
-    }
+    known_forget(&apply->known);
 }
 
 static kvr_status database_failed(struct apply *apply, struct kvr_error *error)
@@ -123,94 +54,20 @@ static kvr_status database_failed(struct apply *apply, struct kvr_error *error)
                          store_problem(apply->store));
 }
 
-/* A transfer that is not in memory. NULL: failed. */
-static struct known *load(struct apply *apply, uint64_t id)
+static bool take_opening(struct apply *apply, struct known_transfer *known,
+                         const struct kvr_report *report, const struct kvr_event *event)
 {
-    struct known *known = calloc(1, sizeof(*known));
-    bool found;
-
-    if (known == NULL)
-        return NULL;
-    if (!store_get_transfer(apply->store, id, &known->transfer, &found)) {
-        free(known);
-        return NULL;
-    }
-    known->id = id;
-    known->transfer.id = id;
-    known->end = &known->reported;
-    HASH_ADD(hh, apply->known, id, sizeof(known->id), known);
-    return known;
-}
-
-/* The transfer, from memory, from the database, or new. NULL: failed. */
-static struct known *touch(struct apply *apply, uint64_t id)
-{
-    struct known *known;
-
-    HASH_FIND(hh, apply->known, &id, sizeof(id), known);
-    if (known == NULL)
-        known = load(apply, id);
-    if (known == NULL || known->touched)
-        return known;
-    known->touched = true;
-    known->next = apply->touched;
-    apply->touched = known;
-    known->remove = false;
-    known->state_before = known->transfer.ordinal != 0 ? known->transfer.state : STATE_END;
-    known->held_before = known->transfer.ordinal != 0 && transfer_held(&known->transfer);
-    for (int role = 0; role < 2; role++)
-        known->ended_before[role] = known->transfer.sides[role].ended;
-    return known;
-}
-
-/* The opening's events are the transfer's. */
-static bool join(struct apply *apply, struct known *known, struct known *opening)
-{
-    if (opening->reported != NULL) { /* they came before */
-        *opening->end = known->reported;
-        if (known->reported == NULL)
-            known->end = opening->end;
-        known->reported = opening->reported;
-        opening->reported = NULL;
-        opening->end = &opening->reported;
-    }
-    return store_join_events(apply->store, &known->transfer, &opening->transfer);
-}
-
-static bool take_opening(struct apply *apply, struct known *known, const struct kvr_report *report,
-                         const struct kvr_event *event)
-{
-    struct known *opening;
+    struct known_transfer *opening;
 
     if (known->transfer.sides[event->role].boot != 0 || event->kind == KVR_EVENT_OPENED)
         return true;
-    opening = touch(apply, transfer_opening_id(report->agent, report->boot, event));
+    opening = known_touch(&apply->known, transfer_opening_id(report->agent, report->boot, event));
     if (opening == NULL)
         return false;
     if (!transfer_take_opening(&known->transfer, event->role, &opening->transfer))
         return true;
     opening->remove = true;
-    return join(apply, known, opening);
-}
-
-/* Where its events go. NULL: no memory. */
-static struct reported *reported_of(struct known *known, const struct kvr_report *report)
-{
-    struct reported *reported = known->reported;
-
-    while (reported != NULL &&
-           (reported->boot != report->boot || strcmp(reported->agent, report->agent) != 0))
-        reported = reported->next;
-    if (reported != NULL)
-        return reported;
-    reported = calloc(1, sizeof(*reported));
-    if (reported == NULL)
-        return NULL;
-    memcpy(reported->agent, report->agent, sizeof(reported->agent));
-    reported->boot = report->boot;
-    *known->end = reported;
-    known->end = &reported->next;
-    return reported;
+    return known_join(&apply->known, known, opening);
 }
 
 static uint64_t transfer_of(const struct kvr_report *report, const struct kvr_event *event)
@@ -224,22 +81,21 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
 {
     const struct kvr_event *event = &report->events[index];
     int64_t at_ns = (int64_t)kvr_report_wall(report, event->at);
-    struct reported *reported;
-    struct known *known;
+    struct known_transfer *known;
+    struct event_pack *events;
 
     if (at_ns <= 0) /* no time that a clock could show: before 1970, or after 2262 */
         at_ns = now_ns;
     if (event->kind == KVR_EVENT_KIND_END)
         return KVR_OK; /* a kind of a newer agent: only its number counts */
-    known = touch(apply, transfer_of(report, event));
+    known = known_touch(&apply->known, transfer_of(report, event));
     if (known == NULL || (event->transfer != 0 && !take_opening(apply, known, report, event)))
         return database_failed(apply, error);
     known->remove = false;
     transfer_merge(&known->transfer, report->agent, report->boot, event, at_ns);
     known->transfer.updated_ns = now_ns;
-    reported = reported_of(known, report);
-    if (reported == NULL ||
-        !event_pack_add(&reported->pack, event, report->sequence_first + index, at_ns))
+    events = known_events(known, report);
+    if (events == NULL || !event_pack_add(events, event, report->sequence_first + index, at_ns))
         return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for events");
     return KVR_OK;
 }
@@ -350,7 +206,7 @@ kvr_status apply_agent_gone(struct apply *apply, const char *agent, const struct
     if (!store_live_of_agent(apply->store, agent, ids, LIVE_OF_AGENT_MAX, &count))
         status = database_failed(apply, error);
     for (size_t i = 0; i < count && status == KVR_OK; i++) {
-        struct known *known = touch(apply, ids[i]);
+        struct known_transfer *known = known_touch(&apply->known, ids[i]);
 
         if (known == NULL)
             status = database_failed(apply, error);
@@ -404,47 +260,14 @@ kvr_status apply_report(struct apply *apply, const struct kvr_report *report, in
     return status;
 }
 
-static bool store_reported(struct apply *apply, struct known *known)
-{
-    bool stored = true;
-
-    for (struct reported *reported = known->reported; reported != NULL && stored;
-         reported = reported->next)
-        stored = store_add_events(apply->store, &known->transfer,
-                                  &(struct event_row){
-                                      .agent = reported->agent,
-                                      .boot = reported->boot,
-                                      .arrived_ns = known->transfer.updated_ns,
-                                      .records = reported->pack.bytes,
-                                      .bytes = reported->pack.count,
-                                  });
-    return stored;
-}
-
 kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
 {
-    bool stored = true;
-
-    for (struct known *known = apply->touched; known != NULL; known = known->next) {
-        const struct transfer *transfer = &known->transfer;
-
-        if (known->remove)
-            stored =
-                known->state_before == STATE_END || store_delete_transfer(apply->store, known->id);
-        else if (transfer->updated_ns != 0) /* 0: looked for, not there */
-            stored =
-                store_reported(apply, known) && store_put_transfer(apply->store, &known->transfer);
-        if (stored && (known->remove || !transfer_state_live(transfer->state)))
-            stored = store_drop_orders(apply->store, known->id);
-        if (!stored)
-            return database_failed(apply, error);
-    }
-    return KVR_OK;
+    return known_flush(&apply->known) ? KVR_OK : database_failed(apply, error);
 }
 
 void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns)
 {
-    for (struct known *known = apply->touched; known != NULL; known = known->next) {
+    for (struct known_transfer *known = apply->known.touched; known != NULL; known = known->next) {
         const struct transfer *transfer = &known->transfer;
         bool exists = !known->remove && transfer->updated_ns != 0;
 

@@ -1,7 +1,7 @@
 /* Applies one report to the database, and counts it for the metrics after the commit.
  *
  * Within one transaction; the caller begins, commits and rolls back. The transfers touched are kept
- * in memory until apply_flush, so that ten events of one transfer are one row written. */
+ * in memory (known.h) until apply_flush, so that ten events of one transfer are one row written. */
 #ifndef KVR_SCHEDULER_APPLY_H
 #define KVR_SCHEDULER_APPLY_H
 
