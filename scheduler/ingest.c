@@ -14,7 +14,7 @@
 
 #define HOUSEKEEPING_NS (5 * KVR_S)
 #define AGENT_LOST_NS   (60 * KVR_S)
-#define PRUNE_ROUNDS    20 /* per housekeeping: 5,000 rows of a kind each */
+#define PRUNE_NS        (100 * KVR_MS) /* or as long as the last reports took; then reports come */
 
 /* One report, one order or one entry of the audit log. */
 struct waiting {
@@ -33,7 +33,9 @@ struct ingest {
     struct ingest_options options;
     struct apply *apply;
     kvr_ns housekeeping_at;
-    struct wall wall; /* the writer's own */
+    kvr_ns round_took; /* to store the last reports */
+    bool pruning;      /* rows past their retention may be left */
+    struct wall wall;  /* the writer's own, as the members above */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -114,11 +116,11 @@ static int64_t wall_now(struct ingest *ingest)
     return wall_time(&ingest->wall, kvr_clock_now(), kvr_clock_wall());
 }
 
-/* Waits for reports, for the time of housekeeping, or for the end. Returns how many it took. */
+/* Waits for reports, for housekeeping, or for the end. Returns how many it took. */
 static int take(struct ingest *ingest, bool *ret_stopping)
 {
-    struct timespec until = {.tv_sec = (time_t)(ingest->housekeeping_at / KVR_S),
-                             .tv_nsec = (long)(ingest->housekeeping_at % KVR_S)};
+    kvr_ns at = ingest->pruning ? kvr_clock_now() : ingest->housekeeping_at;
+    struct timespec until = {.tv_sec = (time_t)(at / KVR_S), .tv_nsec = (long)(at % KVR_S)};
     struct waiting *taken;
     int count, result = 0;
 
@@ -303,6 +305,7 @@ static void write_round(struct ingest *ingest, int count)
     apply_reset(ingest->apply);
     for (int i = 0; i < count; i++)
         answer_one(ingest, &ingest->under_way[i], status, &error);
+    ingest->round_took = kvr_clock_now() - begin;
     round_over(ingest);
 }
 
@@ -346,28 +349,37 @@ static void lose_silent(struct ingest *ingest)
     }
 }
 
-static void prune(struct ingest *ingest)
+/* One transaction. False: nothing is left, or the database refuses. */
+static bool prune_some(struct ingest *ingest, int64_t before_ns)
 {
     struct store *store = ingest->options.store;
-    int64_t before_ns = ingest_kept_since((kvr_ns)wall_now(ingest), ingest->options.retention);
-    uint64_t removed = 1;
+    uint64_t removed, states[STATE_END] = {0};
 
-    for (int round = 0; round < PRUNE_ROUNDS && removed > 0; round++) {
-        uint64_t states[STATE_END] = {0};
-
-        removed = 0;
-        if (!store_begin(store) || !store_prune(store, before_ns, states, &removed) ||
-            !store_commit(store)) {
-            kvr_log_error("rows past --retention stay: %s", store_problem(store));
-            not_stored(ingest, NULL);
-            store_rollback(store);
-            return;
-        }
-        metrics_forgotten(ingest->options.metrics, states);
-        if (removed > 0)
-            apply_forget(ingest->apply);
+    if (!store_begin(store) || !store_prune(store, before_ns, states, &removed) ||
+        !store_commit(store)) {
+        kvr_log_error("rows past --retention stay: %s", store_problem(store));
+        not_stored(ingest, NULL);
+        store_rollback(store);
+        return false;
     }
-    fleet_prune(ingest->options.fleet, before_ns);
+    metrics_forgotten(ingest->options.metrics, states);
+    if (removed > 0)
+        apply_forget(ingest->apply);
+    else
+        fleet_prune(ingest->options.fleet, before_ns);
+    return removed > 0;
+}
+
+/* Goes on after the next reports, so that they wait for little. */
+static void prune(struct ingest *ingest)
+{
+    int64_t before_ns = ingest_kept_since((kvr_ns)wall_now(ingest), ingest->options.retention);
+    kvr_ns until =
+        kvr_clock_now() + (ingest->round_took > PRUNE_NS ? ingest->round_took : (kvr_ns)PRUNE_NS);
+
+    do
+        ingest->pruning = prune_some(ingest, before_ns);
+    while (ingest->pruning && kvr_clock_now() < until);
 }
 
 /* Also where no report comes that could not be stored. */
@@ -387,8 +399,7 @@ static void keep_house(struct ingest *ingest)
     if (store_oldest_live(ingest->options.store, &oldest_ns))
         metrics_set_oldest(ingest->options.metrics, oldest_ns);
     lose_silent(ingest);
-    if (ingest->options.retention != KVR_NEVER)
-        prune(ingest);
+    ingest->pruning = ingest->options.retention != KVR_NEVER;
 }
 
 static void *writer_main(void *self)
@@ -405,6 +416,8 @@ static void *writer_main(void *self)
             keep_house(ingest);
             ingest->housekeeping_at = kvr_clock_now() + HOUSEKEEPING_NS;
         }
+        if (ingest->pruning)
+            prune(ingest);
     }
     return NULL;
 }

@@ -105,7 +105,7 @@
     X(SQL_PRUNE_TRANSFERS, /* live transfers stay, and so do the agents that can end them */       \
       "DELETE FROM transfers WHERE ordinal IN (SELECT ordinal FROM transfers "                     \
       "INDEXED BY transfers_ended WHERE live = 0 AND updated_ns < ?1 "                             \
-      "ORDER BY updated_ns LIMIT 5000) RETURNING state, last_event")                               \
+      "ORDER BY updated_ns LIMIT 1000) RETURNING state, last_event")                               \
     X(SQL_PRUNE_POSITIONS, "DELETE FROM positions WHERE updated_ns < ?1")                          \
     X(SQL_PRUNE_AGENTS,                                                                            \
       "DELETE FROM agents WHERE seen_ns < ?1 AND NOT EXISTS (SELECT 1 FROM transfers "             \

@@ -24,6 +24,28 @@ static void store_prunes_what_is_old(void **state)
     assert_int_equal(store_count_transfers(fixture), 0);
 }
 
+/* Reports wait while a transaction removes rows, so it removes few of them. */
+static void store_prunes_few_rows_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct transfer transfer = {.state = STATE_DONE, .updated_ns = WALL};
+    uint64_t removed, states[STATE_END] = {0};
+
+    assert_true(store_begin(fixture->store));
+    for (transfer.id = 1; transfer.id <= 1500; transfer.id++) {
+        transfer.ordinal = 0;
+        assert_true(store_put_transfer(fixture->store, &transfer));
+    }
+    assert_true(store_commit(fixture->store));
+    assert_true(store_prune(fixture->store, WALL + 1, states, &removed));
+    assert_int_equal(removed, 1000);
+    assert_true(store_prune(fixture->store, WALL + 1, states, &removed));
+    assert_int_equal(removed, 500);
+    assert_int_equal(states[STATE_DONE], 1500);
+    assert_true(store_prune(fixture->store, WALL + 1, states, &removed));
+    assert_int_equal(removed, 0);
+}
+
 static void count_agent(void *self, const struct agent_row *row,
                         const struct kvr_agent_facts *facts)
 {
@@ -223,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(store_prunes_what_is_old),
+        WITH_STORE(store_prunes_few_rows_at_once),
         WITH_STORE(store_prunes_nothing_that_lives),
         WITH_STORE(store_prunes_by_its_own_clock),
         WITH_STORE(store_prunes_past_rows_of_the_future),
