@@ -283,7 +283,8 @@ kvr_status store_open_writer(const char *folder, struct store **ret_store, struc
     KVR_TRY(open_whole(folder, &store, error));
     status = set_up(store, folder,
                     "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-                    "PRAGMA cache_size = -65536",
+                    "PRAGMA cache_size = -65536;"
+                    "PRAGMA wal_autocheckpoint = 4000", /* 16 MB: pages change in many commits */
                     error);
     /* The version is looked at before journal_mode changes anything in a newer database. */
     if (status == KVR_OK)

@@ -159,7 +159,9 @@ static void merge_amounts(struct transfer *transfer, const struct kvr_event *eve
 
 static void rename_tenant(struct transfer *transfer, const char *tenant)
 {
-    transfer->renamed |= strcmp(transfer->tenant, tenant) != 0;
+    if (strcmp(transfer->tenant, tenant) == 0)
+        return;
+    transfer->renamed = true;
     snprintf(transfer->tenant, sizeof(transfer->tenant), "%s", tenant);
 }
 
@@ -213,7 +215,8 @@ void transfer_merge(struct transfer *transfer, const char *agent, uint64_t boot,
     struct transfer_side *side = &transfer->sides[event->role];
     struct transfer_side *other = &transfer->sides[1 - (int)event->role];
 
-    snprintf(side->agent, sizeof(side->agent), "%s", agent);
+    if (strcmp(side->agent, agent) != 0)
+        snprintf(side->agent, sizeof(side->agent), "%s", agent);
     side->boot = boot;
     if (other->boot == 0 && event->peer[0] != '\0')
         memcpy(other->agent, event->peer, sizeof(other->agent));
