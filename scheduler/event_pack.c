@@ -37,9 +37,10 @@ static uint8_t *put_number(uint8_t *at, uint64_t number)
     return at;
 }
 
-static uint8_t *put_text(uint8_t *at, const char *text)
+/* room: of the text's array. */
+static uint8_t *put_text(uint8_t *at, const char *text, size_t room)
 {
-    size_t length = strlen(text);
+    size_t length = strnlen(text, room - 1);
 
     *at++ = (uint8_t)length;
     memcpy(at, text, length);
@@ -58,7 +59,7 @@ static uint8_t *put_record(uint8_t *at, struct event_pack_place *place,
     place->at_ns = (uint64_t)at_ns;
     if (strcmp(event->peer, place->peer) != 0) {
         *head |= PEER_BIT;
-        at = put_text(at, event->peer);
+        at = put_text(at, event->peer, sizeof(event->peer));
         memcpy(place->peer, event->peer, sizeof(place->peer));
     }
     if (event->bytes != 0 || event->retries != 0) {
@@ -68,7 +69,7 @@ static uint8_t *put_record(uint8_t *at, struct event_pack_place *place,
     if (event->outcome != KVR_OK || event->detail[0] != '\0') {
         *head |= END_BIT;
         at = put_number(at, folded((uint64_t)(int64_t)event->outcome));
-        at = put_text(at, event->detail);
+        at = put_text(at, event->detail, sizeof(event->detail));
     }
     return at;
 }
