@@ -53,8 +53,8 @@ void known_forget(struct known *known)
 {
     struct known_transfer *one, *next;
 
-    HASH_ITER(hh, known->all, one, next)
-    {
+    for (one = known->all; one != NULL; one = next) {
+        next = one->hh.next;
         forget(known, one);
     }
     known->touched = NULL;
