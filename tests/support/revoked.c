@@ -20,6 +20,7 @@
 #define LAYERS   8
 #define PAGES    16
 #define SCRIBBLE 0xdd
+#define ASK_MS   1000 /* so often the agent is asked about the first layer */
 
 /* All pages of a layer are one request's. */
 static bool holds(const struct engine *engine, unsigned layer)
@@ -42,23 +43,53 @@ static bool held_by_repeats(struct engine *target)
            strstr(text, "\"held_by\":\"repeats\"") != NULL;
 }
 
-/* One event of the target; what it calls in must be there. Ends the round when none comes. */
-static bool wrong_layers(struct engine *target)
+/* Looks at the layers that the event calls in: they must be there. */
+static bool layers_are_wrong(const struct engine *target, const struct kvrail_event *event)
 {
-    struct kvrail_event event;
     bool wrong = false;
 
-    if (!engine_take(target, "target", &event))
-        exit(held_by_repeats(target) ? 75 : 1);
-    if (event.kind != KVRAIL_EVENT_LAYER_IN)
+    if (event->kind != KVRAIL_EVENT_LAYER_IN)
         return false;
-    for (unsigned i = 0; i < event.layer_count; i++) {
-        if (holds(target, event.layer_first + i))
+    for (unsigned i = 0; i < event->layer_count; i++) {
+        if (holds(target, event->layer_first + i))
             continue;
-        printf("layer %u is announced, but it is not there\n", event.layer_first + i);
+        printf("layer %u is announced, but it is not there\n", event->layer_first + i);
         wrong = true;
     }
     return wrong;
+}
+
+/* Until the first layer is in, or the end. Ends the round where a write of that layer was lost, or
+ * where the answer about that took an event along with bytes that nothing looked at. */
+static bool await_first_layer(struct engine *target)
+{
+    struct kvrail_event event;
+    uint64_t asked_ms = 0;
+    bool wrong = false;
+
+    while (target->layers_in == 0 && !target->ended) {
+        if (!engine_take(target, "target", &event))
+            exit(1);
+        wrong |= layers_are_wrong(target, &event);
+        if (event.kind != 0)
+            asked_ms = 0;
+        if (target->waited_ms < asked_ms + ASK_MS)
+            continue;
+        asked_ms = target->waited_ms;
+        if (held_by_repeats(target) || target->layers_in > 0)
+            exit(75);
+    }
+    return wrong;
+}
+
+/* One event of the target. Ends the round when none comes. */
+static bool wrong_layers(struct engine *target)
+{
+    struct kvrail_event event;
+
+    if (!engine_take(target, "target", &event))
+        exit(held_by_repeats(target) ? 75 : 1);
+    return layers_are_wrong(target, &event);
 }
 
 static int open_both(struct engine *source, struct engine *target, char **argv)
@@ -118,8 +149,7 @@ int main(int argc, char **argv)
     for (unsigned layer = 0; layer < LAYERS; layer++)
         memset(engine_page(&source, layer, 0), (int)layer + 1, source.region.layer_stride);
     kvrail_ready(source.agent, 0, 1);
-    while (target.layers_in == 0 && !target.ended)
-        wrong |= wrong_layers(&target);
+    wrong = await_first_layer(&target);
     if (target.layers_in == 0)
         return 75;
     if (!take_back(&source, kills, pid))

@@ -96,6 +96,38 @@ static bool readable(const struct engine *engine, int ms)
     return poll(&events, 1, ms) > 0;
 }
 
+static void note(struct engine *engine, const char *who, const struct kvrail_event *event)
+{
+    engine->waited_ms = 0;
+    if (event->kind == KVRAIL_EVENT_LAYER_IN)
+        engine->layers_in += event->layer_count;
+    if (event->terminal && event->handle == engine->handle) {
+        engine->ended = true;
+        engine->done = event->kind == KVRAIL_EVENT_DONE;
+        printf("%s %s %s: %s\n", who, kvrail_event_name(event->kind), event->status_name,
+               event->detail);
+    }
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int poll_one(struct engine *engine, const char *who, struct kvrail_event *event)
+{
+    int got = kvrail_poll(engine->agent, event, 1);
+
+    if (got <= 0)
+        *event = (struct kvrail_event){0};
+    else if (event->kind != KVRAIL_EVENT_WHY)
+        note(engine, who, event);
+    return got;
+}
+
 bool engine_why(struct engine *engine, char *ret_text, size_t bytes)
 {
     struct kvrail_event event = {0};
@@ -103,7 +135,7 @@ bool engine_why(struct engine *engine, char *ret_text, size_t bytes)
     if (kvrail_why(engine->agent, engine->handle) != KVRAIL_OK)
         return false;
     while (event.kind != KVRAIL_EVENT_WHY)
-        if (kvrail_poll(engine->agent, &event, 1) <= 0 && !readable(engine, WHY_MS))
+        if (poll_one(engine, "before the answer", &event) <= 0 && !readable(engine, WHY_MS))
             return false;
     snprintf(ret_text, bytes, "%.*s", (int)event.payload_bytes, (const char *)event.payload);
     return true;
@@ -122,20 +154,16 @@ static bool print_why(struct engine *engine, const char *who)
 
 bool engine_take(struct engine *engine, const char *who, struct kvrail_event *event)
 {
-    int got = kvrail_poll(engine->agent, event, 1);
+    int got = poll_one(engine, who, event);
+    uint64_t began;
 
-    if (got <= 0) {
-        *event = (struct kvrail_event){0};
-        return got == 0 && (readable(engine, WAIT_MS) || print_why(engine, who));
-    }
-    if (event->kind == KVRAIL_EVENT_LAYER_IN)
-        engine->layers_in += event->layer_count;
-    if (event->terminal && event->handle == engine->handle) {
-        engine->ended = true;
-        engine->done = event->kind == KVRAIL_EVENT_DONE;
-        printf("%s %s %s: %s\n", who, kvrail_event_name(event->kind), event->status_name,
-               event->detail);
-    }
+    if (got != 0)
+        return got > 0;
+    if (engine->waited_ms >= WAIT_MS)
+        return print_why(engine, who);
+    began = now_ms();
+    (void)readable(engine, WAIT_MS);
+    engine->waited_ms += now_ms() - began;
     return true;
 }
 

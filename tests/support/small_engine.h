@@ -24,8 +24,9 @@ struct engine {
     struct kvrail_region region;
     kvrail_handle handle;
     unsigned layers_in;
-    uint64_t base;    /* of word 0 at the next publish */
-    bool ended, done; /* done: it ended in DONE */
+    uint64_t base;      /* of word 0 at the next publish */
+    bool ended, done;   /* done: it ended in DONE */
+    uint64_t waited_ms; /* for an event, since the last one */
 };
 
 /* A generation: larger than that of an engine that started before. */
@@ -41,7 +42,8 @@ int engine_fetch(struct engine *engine, const struct kvrail_target_options *opti
 /* Takes one event, or waits for one to come and takes none (kind 0); a terminal one is printed.
  * False: the agent is gone, or it took too long: then what it waits for is printed. */
 bool engine_take(struct engine *engine, const char *who, struct kvrail_event *event);
-/* What its agent says that its transfer waits for; events before that are taken. False: nothing. */
+/* The agent's answer about the transfer; events before the answer are taken and counted. False:
+ * there is none. */
 bool engine_why(struct engine *engine, char *ret_text, size_t bytes);
 char *engine_page(const struct engine *engine, unsigned layer, uint32_t page);
 
