@@ -83,6 +83,10 @@ class Journals:
             journal.read()
         return self
 
+    def begun(self):
+        """How many replays have requests."""
+        return sum(1 for journal in self.all if journal.sides)
+
     @property
     def sides(self):
         return {(number, *key): side for number, journal in enumerate(self.all)

@@ -73,7 +73,9 @@ class Round:
                    for number in range(count)]
         journals, strike = Journals([replay.journal for replay in replays]), Strike(deadline_s, BOUND_S)
         warm = REQUESTS_MIN - CONCURRENCY if any(fault.ends_replay for fault in self.faults) else WARM_REQUESTS
-        if not wait_until(lambda: journals.read().ended_requests() >= warm or not playing(replays), 15):
+        # A replay whose engines have not attached yet ends where its agent does, and tells nothing.
+        if not wait_until(lambda: (journals.read().ended_requests() >= warm and journals.begun() == count)
+                          or not playing(replays), 15):
             raise RuntimeError("the replay made no progress before any fault")
         time.sleep(self.rng.uniform(0, 0.4))
         self.result["injected"] = strike_and_heal(self.faults, world, replays[0], strike)
