@@ -6,7 +6,7 @@
 #include "scheduler/event_pack.h"
 #include "scheduler/store_rows.h"
 
-#define ROWS_LOOKED_AT 2000 /* of one transfer, for one event */
+#define ROWS_LOOKED_AT 2000 /* of one transfer, for one event, or for the oldest row */
 
 bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row)
 {
@@ -68,24 +68,41 @@ static bool newest_of(struct store *store, uint64_t transfer, int64_t *ret_id)
                       ret_id);
 }
 
+struct oldest {
+    int64_t id;
+    uint32_t rows_left;
+};
+
 static bool keep_id(void *self, const struct link *link)
 {
-    *(int64_t *)self = link->id;
-    return true;
+    struct oldest *oldest = self;
+
+    oldest->id = link->id;
+    return --oldest->rows_left > 0;
 }
 
 bool store_join_events(struct store *store, struct transfer *transfer, struct transfer *from)
 {
-    int64_t oldest = 0;
+    struct oldest oldest = {.rows_left = ROWS_LOOKED_AT};
+    int64_t newest = from->last_event;
 
-    if (from->last_event == 0)
-        return true;
-    if (transfer->last_event != 0 &&
-        (!walk(store, from->last_event, keep_id, &oldest) ||
-         !store_do(store, SQL_JOIN_EVENTS, STORE_VALUES(INT(oldest), INT(transfer->last_event)))))
-        return false;
-    transfer->last_event = from->last_event;
     from->last_event = 0;
+    if (newest == 0)
+        return true;
+    if (transfer->last_event != 0) {
+        if (!walk(store, newest, keep_id, &oldest))
+            return false;
+        if (oldest.rows_left == 0) {
+            kvr_log_error("the events of an opening are not shown: row %" PRId64 " of the table "
+                          "events begins more than %d rows, or a damaged chain",
+                          newest, ROWS_LOOKED_AT);
+            return true;
+        }
+        if (!store_do(store, SQL_JOIN_EVENTS,
+                      STORE_VALUES(INT(oldest.id), INT(transfer->last_event))))
+            return false;
+    }
+    transfer->last_event = newest;
     return true;
 }
 

@@ -153,6 +153,18 @@ static void memory_holds_no_row_that_is_gone(void **state)
     lists(fixture, 5, 100, "prefill-0 ended 2+30");
 }
 
+/* The opening's own rows are lost, and the writer goes on. */
+static void a_damaged_opening_holds_nothing_up(void **state)
+{
+    struct fixture *fixture = *state;
+
+    report_one(fixture, "prefill-0", 1, event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 5));
+    report_one(fixture, "decode-0", 1, event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 5, 8));
+    execute(fixture, "UPDATE events SET previous = 1 WHERE id = 1");
+    report_one(fixture, "prefill-0", 2, event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10));
+    lists(fixture, 5, 100, "decode-0 matched 1+8, prefill-0 matched 2+10");
+}
+
 /* Rows before the damage are shown, and nothing runs in a circle. */
 static void a_damaged_chain_has_an_end(void **state)
 {
@@ -259,6 +271,7 @@ int main(void)
         WITH_STORE(a_failed_transaction_is_forgotten),
         WITH_STORE(memory_holds_no_row_that_is_gone),
         WITH_STORE(a_damaged_chain_has_an_end),
+        WITH_STORE(a_damaged_opening_holds_nothing_up),
         WITH_STORE(older_events_are_packed),
         WITH_STORE(older_transfers_get_the_default_tenant),
     };
