@@ -117,25 +117,14 @@ static void get_matrix(struct api_fleet *api, const struct api_query *query,
 
 /* ---- metrics ---- */
 
-static struct ready *make_metrics(struct api_fleet *api, bool open)
+static void write_metrics(void *self, struct exposition *out)
 {
-    struct exposition out = {.open = open};
+    const struct api_fleet *api = self;
     kvr_ns now = kvr_clock_now();
-    char *text = NULL;
-    size_t size = 0;
 
-    out.out = open_memstream(&text, &size);
-    if (out.out == NULL)
-        return NULL;
-    metrics_write(api->parts.metrics, now, (int64_t)kvr_clock_wall(), &out);
-    metrics_write_fleet(api->parts.fleet, now, &out);
-    metrics_write_self(&api->parts.self, now, &out);
-    exposition_end(&out);
-    if (fclose(out.out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return ready_make(text, size, open ? EXPOSITION_OPENMETRICS : EXPOSITION_PROMETHEUS);
+    metrics_write(api->parts.metrics, now, (int64_t)kvr_clock_wall(), out);
+    metrics_write_fleet(api->parts.fleet, now, out);
+    metrics_write_self(&api->parts.self, now, out);
 }
 
 static struct ready *document(struct api_fleet *api)
@@ -154,8 +143,8 @@ void api_fleet_get(struct api_fleet *api, const char *path, const struct api_que
     const struct api_path *known = api_path_of("GET", path);
 
     if (known == NULL)
-        *ret_answer =
-            (struct api_answer){.status = 200, .ready = make_metrics(api, query->count > 0)};
+        *ret_answer = (struct api_answer){
+            .status = 200, .ready = exposition_ready(query->count > 0, write_metrics, api)};
     else if (!api_check_parameters(known, query, ret_answer))
         return;
     else if (known->kind == API_PAIRS)

@@ -8,16 +8,6 @@
 
 #define MATRIX_PAIRS_MAX 20000 /* about 5 MB */
 
-static bool take_agent(const struct api_query *query, const char *name, const char **ret_agent,
-                       struct api_answer *answer)
-{
-    *ret_agent = api_parameter(query, name);
-    if (*ret_agent == NULL || ((*ret_agent)[0] != '\0' && strlen(*ret_agent) < KVR_NAME_BYTES))
-        return true;
-    api_bad_request(answer, name, "\"%s\" is no agent: give the name of one agent", *ret_agent);
-    return false;
-}
-
 static bool parse(const struct api_query *query, struct fleet_pairs_wanted *wanted,
                   struct api_answer *answer)
 {
@@ -29,13 +19,13 @@ static bool parse(const struct api_query *query, struct fleet_pairs_wanted *want
                         trouble);
         return false;
     }
-    return take_agent(query, "source", &wanted->source, answer) &&
-           take_agent(query, "target", &wanted->target, answer);
+    return api_parse_name(query, "source", "agent", &wanted->source, answer) &&
+           api_parse_name(query, "target", "agent", &wanted->target, answer);
 }
 
 /* ---- the answer: without jansson, which takes 10 us a row, under the lock of the fleet ---- */
 
-#define QUOTED_BYTES  (6 * KVR_NAME_BYTES + 3) /* a character may become \uXXXX */
+#define QUOTED_BYTES  (6 * KVR_NAME_BYTES + 3) /* a control character takes six */
 #define SECONDS_BYTES 32
 #define ROW_BYTES     (4 * QUOTED_BYTES + 6 * KVR_DETAIL_BYTES + 512)
 

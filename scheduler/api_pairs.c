@@ -8,7 +8,6 @@
 
 #define PROMPT_MAX    100000000
 #define LIMIT_DEFAULT 20u
-#define LIMIT_MAX     500
 #define LEFT_OUT_MAX  100u /* more are counted alone */
 #define ROW_PAIRS_MAX UINT32_MAX
 
@@ -20,49 +19,26 @@ struct wanted {
     uint32_t limit;
 };
 
-static bool take_name(const struct api_query *query, const char *name, const char **to,
-                      struct api_answer *answer)
-{
-    *to = api_parameter(query, name);
-    if (*to == NULL || ((*to)[0] != '\0' && strlen(*to) < KVR_NAME_BYTES))
-        return true;
-    api_bad_request(answer, name,
-                    strcmp(name, "model") == 0 ? "\"%s\" is no model: give the name of one model"
-                                               : "\"%s\" is no agent: give the name of one agent",
-                    *to);
-    return false;
-}
-
-static bool take_number(const struct api_query *query, const char *name, int64_t max,
-                        const char *error, int64_t *number, struct api_answer *answer)
-{
-    const char *value = api_parameter(query, name);
-
-    if (value == NULL || api_number(value, 1, max, number))
-        return true;
-    api_bad_request(answer, name, error, value);
-    return false;
-}
-
 static bool parse(const struct api_query *query, struct wanted *wanted, struct api_answer *answer)
 {
-    int64_t tokens = 0, limit = wanted->limit;
+    const char *tokens = api_parameter(query, "tokens");
+    int64_t number = 0;
 
-    if (!take_name(query, "source", &wanted->source, answer) ||
-        !take_name(query, "target", &wanted->target, answer) ||
-        !take_name(query, "model", &wanted->ask.model, answer) ||
-        !take_number(query, "tokens", PROMPT_MAX, "tokens=%s is not a number from 1 to 100000000",
-                     &tokens, answer) ||
-        !take_number(query, "limit", LIMIT_MAX, "limit=%s is not a number from 1 to 500", &limit,
-                     answer))
+    if (!api_parse_name(query, "source", "agent", &wanted->source, answer) ||
+        !api_parse_name(query, "target", "agent", &wanted->target, answer) ||
+        !api_parse_name(query, "model", "model", &wanted->ask.model, answer) ||
+        !api_parse_limit(query, &wanted->limit, answer))
         return false;
-    wanted->ask.tokens = (uint64_t)tokens;
-    wanted->limit = (uint32_t)limit;
-    if (tokens == 0)
-        api_bad_request(answer, "tokens",
-                        "tokens is missing: give the length of the prompt, as in tokens=4096",
-                        NULL);
-    return tokens > 0;
+    if (tokens != NULL && api_number(tokens, 1, PROMPT_MAX, &number)) {
+        wanted->ask.tokens = (uint64_t)number;
+        return true;
+    }
+    api_bad_request(answer, "tokens",
+                    tokens != NULL
+                        ? "tokens=%s is not a number from 1 to 100000000"
+                        : "tokens is missing: give the length of the prompt, as in tokens=4096",
+                    tokens);
+    return false;
 }
 
 /* ---- what is known ---- */

@@ -235,18 +235,40 @@ static bool parse_place(const char *text, struct api_page *page)
     return true;
 }
 
+bool api_parse_name(const struct api_query *query, const char *parameter, const char *noun,
+                    const char **ret_name, struct api_answer *ret_answer)
+{
+    char format[80];
+
+    *ret_name = api_parameter(query, parameter);
+    if (*ret_name == NULL || ((*ret_name)[0] != '\0' && strlen(*ret_name) < KVR_NAME_BYTES))
+        return true;
+    snprintf(format, sizeof(format), "\"%%s\" is no %s: give the name of one %s", noun, noun);
+    api_bad_request(ret_answer, parameter, format, *ret_name);
+    return false;
+}
+
+bool api_parse_limit(const struct api_query *query, uint32_t *limit, struct api_answer *ret_answer)
+{
+    const char *text = api_parameter(query, "limit");
+    int64_t number = *limit;
+
+    if (text != NULL && !api_number(text, 1, LIMIT_MAX, &number)) {
+        api_bad_request(ret_answer, "limit", "limit=%s is not a number from 1 to 500", text);
+        return false;
+    }
+    *limit = (uint32_t)number;
+    return true;
+}
+
 bool api_parse_page(const struct api_query *query, struct api_page *ret_page,
                     struct api_answer *ret_answer)
 {
-    const char *limit = api_parameter(query, "limit"), *after = api_parameter(query, "after");
-    int64_t number = LIMIT_DEFAULT;
+    const char *after = api_parameter(query, "after");
 
-    *ret_page = (struct api_page){0};
-    if (limit != NULL && !api_number(limit, 1, LIMIT_MAX, &number)) {
-        api_bad_request(ret_answer, "limit", "limit=%s is not a number from 1 to 500", limit);
+    *ret_page = (struct api_page){.limit = LIMIT_DEFAULT};
+    if (!api_parse_limit(query, &ret_page->limit, ret_answer))
         return false;
-    }
-    ret_page->limit = (uint32_t)number;
     if (after == NULL || parse_place(after, ret_page))
         return true;
     api_bad_request(ret_answer, "after", API_NO_PLACE, after);

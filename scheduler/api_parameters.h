@@ -55,6 +55,13 @@ bool api_seconds(const char *text, int64_t *ret_ns);
 /* As the API writes it, or without hyphens. */
 bool api_uuid(const char *text, struct kvr_uuid *ret_uuid);
 
+/* The name of one `noun` ("agent") in that parameter; NULL where it is not given. False: it is
+ * none, and *ret_answer says so. */
+bool api_parse_name(const struct api_query *query, const char *parameter, const char *noun,
+                    const char **ret_name, struct api_answer *ret_answer);
+/* Rows of an answer; unchanged where it is not given. False as above. */
+bool api_parse_limit(const struct api_query *query, uint32_t *limit, struct api_answer *ret_answer);
+
 /* limit and after, which every list has. */
 struct api_page {
     uint32_t limit;

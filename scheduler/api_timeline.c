@@ -4,8 +4,6 @@
 #include "scheduler/api_json.h"
 #include "scheduler/api_transfers.h"
 
-#define EVENTS_MAX 2000
-
 static const struct {
     const char *name;
     transfer_stage from, until;
@@ -122,7 +120,7 @@ static void add_retry(void *self, const struct stored_event *event)
 static json_t *sides_json(struct store *store, const struct transfer *transfer)
 {
     struct retry_list retries = {{json_array(), json_array()}, transfer_opened_ns(transfer)};
-    bool read = store_list_events(store, transfer->id, EVENTS_MAX, add_retry, &retries);
+    bool read = store_list_events(store, transfer->id, API_EVENTS_MAX, add_retry, &retries);
     json_t *sides = json_array();
 
     for (int role = 0; role < 2; role++) {

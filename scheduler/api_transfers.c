@@ -7,8 +7,6 @@
 #include "scheduler/api_json.h"
 #include "scheduler/api_parameters.h"
 
-#define EVENTS_MAX 2000 /* of one transfer */
-
 /* ---- the filter ---- */
 
 /* Where a filter is read into, with the values that it borrows. */
@@ -276,7 +274,7 @@ bool api_get_transfer(struct store *store, const char *path, struct api_answer *
     if (!api_find_transfer(store, path, &transfer, &read, ret_answer))
         return read;
     list = (struct event_list){json_array(), transfer.tenant, transfer_opened_ns(&transfer)};
-    if (!store_list_events(store, transfer.id, EVENTS_MAX, add_event, &list)) {
+    if (!store_list_events(store, transfer.id, API_EVENTS_MAX, add_event, &list)) {
         json_decref(list.array);
         return false;
     }

@@ -5,6 +5,8 @@
 
 #include "scheduler/api.h"
 
+#define API_EVENTS_MAX 2000 /* of one transfer, in one answer */
+
 KVR_MUST_CHECK bool api_get_transfers(struct store *store, const struct api_query *query,
                                       struct api_answer *ret_answer);
 KVR_MUST_CHECK bool api_get_transfer(struct store *store, const char *path,

@@ -62,6 +62,7 @@ const char *placement_refused(const struct placement *pair, const struct placeme
 /* Sets *ret_model. False: no engines of one model, of that which is asked for. */
 bool placement_model(const struct placement_agent *source, const struct placement_agent *target,
                      const char *model, const char **ret_model);
+/* Takes a pair into the means, where it was measured; *count: how many were taken before. */
 void placement_common_take(struct placement_common *common, uint64_t *count,
                            const struct placement *pair);
 /* Fills in bytes, bytes_per_second and seconds. */

@@ -62,6 +62,9 @@
 #define SEARCH_LAST(candidates)                                                                    \
     candidates " ORDER BY u DESC, o DESC LIMIT 1 OFFSET " SEARCH_MOST_LAST
 
+#define SEARCH_BOTH(X, way, candidates)                                                            \
+    X(SQL_FIND_##way, SEARCH_FIND(candidates)) X(SQL_LAST_##way, SEARCH_LAST(candidates))
+
 /* Those that ended for the reason ?1, from ?2 until ?3. */
 #define ERRORS                                                                                     \
     "FROM transfers INDEXED BY ended_by_reason WHERE live = 0 AND reason = ?1 "                    \
@@ -71,19 +74,13 @@
     X(SQL_FIND_LIVE, "SELECT * FROM transfers INDEXED BY transfers_live WHERE live = 1 "           \
                      "AND ordinal < ?2 AND updated_ns BETWEEN ?3 AND ?1 AND " SEARCH_REST          \
                      " ORDER BY ordinal DESC LIMIT ?4")                                            \
-    X(SQL_FIND_TIME, SEARCH_FIND(SEARCH_TIME))                                                     \
-    X(SQL_FIND_AGENT, SEARCH_FIND(SEARCH_AGENT))                                                   \
-    X(SQL_FIND_ENGINE, SEARCH_FIND(SEARCH_ENGINE))                                                 \
-    X(SQL_FIND_REASON, SEARCH_FIND(SEARCH_REASON))                                                 \
-    X(SQL_FIND_PATH, SEARCH_FIND(SEARCH_BY_PATH))                                                  \
-    X(SQL_FIND_SLOW, SEARCH_FIND(SEARCH_SLOW))                                                     \
+    SEARCH_BOTH(X, TIME, SEARCH_TIME)                                                              \
+    SEARCH_BOTH(X, AGENT, SEARCH_AGENT)                                                            \
+    SEARCH_BOTH(X, ENGINE, SEARCH_ENGINE)                                                          \
+    SEARCH_BOTH(X, REASON, SEARCH_REASON)                                                          \
+    SEARCH_BOTH(X, PATH, SEARCH_BY_PATH)                                                           \
+    SEARCH_BOTH(X, SLOW, SEARCH_SLOW)                                                              \
     X(SQL_FIND_REQUEST, SEARCH_FIND(SEARCH_REQUEST))                                               \
-    X(SQL_LAST_TIME, SEARCH_LAST(SEARCH_TIME))                                                     \
-    X(SQL_LAST_AGENT, SEARCH_LAST(SEARCH_AGENT))                                                   \
-    X(SQL_LAST_ENGINE, SEARCH_LAST(SEARCH_ENGINE))                                                 \
-    X(SQL_LAST_REASON, SEARCH_LAST(SEARCH_REASON))                                                 \
-    X(SQL_LAST_PATH, SEARCH_LAST(SEARCH_BY_PATH))                                                  \
-    X(SQL_LAST_SLOW, SEARCH_LAST(SEARCH_SLOW))                                                     \
     X(SQL_ERROR_FIRST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns LIMIT 1")             \
     X(SQL_ERROR_LAST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns DESC LIMIT 1")         \
     X(SQL_ERROR_COUNT, "SELECT count(*) FROM (SELECT 1 " ERRORS " LIMIT ?4)")

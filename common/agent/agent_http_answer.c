@@ -95,25 +95,13 @@ static void each_pairs(void *self, agent_series_visit_pairs *visit, void *visito
         visit(visitor, http->name, http->copy.pairs);
 }
 
-static struct ready *write_metrics(const struct agent_http *http, bool up, bool open)
+static void write_metrics(void *self, struct exposition *out)
 {
-    struct source source = {.http = http, .up = up};
-    struct exposition out = {.open = open};
-    char *text = NULL;
-    size_t size = 0;
+    const struct source *source = self;
 
-    out.out = open_memstream(&text, &size);
-    if (out.out == NULL)
-        return NULL;
-    agent_series_write(&(const struct agent_series_source){&source, each, each_pairs}, &out);
-    http_counts_write(&http->counts, &out);
-    process_series_write(&out);
-    exposition_end(&out);
-    if (fclose(out.out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return ready_make(text, size, open ? EXPOSITION_OPENMETRICS : EXPOSITION_PROMETHEUS);
+    agent_series_write(&(const struct agent_series_source){self, each, each_pairs}, out);
+    http_counts_write(&source->http->counts, out);
+    process_series_write(out);
 }
 
 /* Written once for each snapshot, so that many questions cost as much as one. */
@@ -131,7 +119,9 @@ static enum MHD_Result send_metrics(struct agent_http *http, struct MHD_Connecti
         up &= health.problems[i].problem != AGENT_LOOP_STILL;
     if (text->text == NULL || text->serial != http->copy.serial || text->up != up) {
         ready_drop(text->text);
-        *text = (struct agent_http_text){write_metrics(http, up, open), http->copy.serial, up};
+        *text = (struct agent_http_text){
+            exposition_ready(open, write_metrics, &(struct source){http, up}), http->copy.serial,
+            up};
     }
     if (text->text == NULL)
         return send_problem(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the metrics");

@@ -9,8 +9,10 @@ struct series {
 };
 
 /* One family of all agents. */
-static void each(struct series *series, agent_series_visit *visit)
+static void write_family(struct series *series, bool gauge, const char *name, const char *help,
+                         agent_series_visit *visit)
 {
+    (gauge ? exposition_gauge : exposition_counter)(series->out, name, help);
     series->source->each(series->source->self, visit, series);
 }
 
@@ -77,32 +79,28 @@ static void write_agents(struct series *series)
 {
     char name[96];
 
-    exposition_gauge(series->out, "kvrail_agent_up",
-                     "1 while the agent is heard, 0 while it is not or it has stopped.");
-    each(series, write_up);
-    exposition_gauge(series->out, "kvrail_agent_stopped",
-                     "1 for an agent that announced its end, and is not up for that reason.");
-    each(series, write_stopped);
-    exposition_gauge(series->out, "kvrail_agent_insecure",
-                     "1 for an agent that runs with --insecure: its peers prove no identity.");
-    each(series, write_insecure);
-    exposition_gauge(series->out, "kvrail_agent_transfers",
-                     "Transfers of an agent that have not ended, as the agent counts them.");
-    each(series, write_live);
-    exposition_counter(series->out, "kvrail_events_dropped_total",
-                       "Events that an agent lost before they came here.");
-    each(series, write_dropped);
-    exposition_gauge(series->out, "kvrail_registered_bytes",
-                     "Memory that an agent's engines registered.");
-    each(series, write_registered);
+    write_family(series, true, "kvrail_agent_up",
+                 "1 while the agent is heard, 0 while it is not or it has stopped.", write_up);
+    write_family(series, true, "kvrail_agent_stopped",
+                 "1 for an agent that announced its end, and is not up for that reason.",
+                 write_stopped);
+    write_family(series, true, "kvrail_agent_insecure",
+                 "1 for an agent that runs with --insecure: its peers prove no identity.",
+                 write_insecure);
+    write_family(series, true, "kvrail_agent_transfers",
+                 "Transfers of an agent that have not ended, as the agent counts them.",
+                 write_live);
+    write_family(series, false, "kvrail_events_dropped_total",
+                 "Events that an agent lost before they came here.", write_dropped);
+    write_family(series, true, "kvrail_registered_bytes",
+                 "Memory that an agent's engines registered.", write_registered);
     for (series->number = 0; series->number < KVR_COUNTER_END; series->number++) {
         bool expiry = series->number == KVR_COUNTER_TLS_EXPIRY; /* a time, which is no total */
 
         snprintf(name, sizeof(name), "kvrail_%s%s", kvr_counter_name((kvr_counter)series->number),
                  expiry ? "" : "_total");
-        (expiry ? exposition_gauge : exposition_counter)(
-            series->out, name, kvr_counter_text((kvr_counter)series->number));
-        each(series, write_counter);
+        write_family(series, expiry, name, kvr_counter_text((kvr_counter)series->number),
+                     write_counter);
     }
 }
 
@@ -235,8 +233,7 @@ static void write_facts(struct series *series, const char *prefix,
 
     snprintf(name, sizeof(name), "kvrail_%s_%s%s", prefix, facts->name,
              facts->gauge ? "" : "_total");
-    (facts->gauge ? exposition_gauge : exposition_counter)(series->out, name, facts->text);
-    each(series, visit);
+    write_family(series, facts->gauge, name, facts->text, visit);
 }
 
 static void write_pair_states(void *self, const char *agent,
@@ -252,24 +249,19 @@ static void write_pair_states(void *self, const char *agent,
 
 static void write_rails(struct series *series)
 {
-    exposition_gauge(series->out, "kvrail_rail_up",
-                     "1 while the rail carries writes and its agent is heard.");
     series->number = RAIL_VALUE_UP;
-    each(series, write_rail_values);
-    exposition_gauge(series->out, "kvrail_rail_info",
-                     "Constant 1; the labels have the card, its group and its plane.");
-    each(series, write_rail_info);
-    exposition_gauge(series->out, "kvrail_rail_speed_bytes_per_second",
-                     "Speed of the card's link, where the card says it.");
-    each(series, write_rail_speed);
-    exposition_counter(series->out, "kvrail_rail_bytes_total",
-                       "Bytes posted (source) or landed (target) on a rail.");
+    write_family(series, true, "kvrail_rail_up",
+                 "1 while the rail carries writes and its agent is heard.", write_rail_values);
+    write_family(series, true, "kvrail_rail_info",
+                 "Constant 1; the labels have the card, its group and its plane.", write_rail_info);
+    write_family(series, true, "kvrail_rail_speed_bytes_per_second",
+                 "Speed of the card's link, where the card says it.", write_rail_speed);
     series->number = RAIL_VALUE_BYTES;
-    each(series, write_rail_values);
-    exposition_counter(series->out, "kvrail_rail_writes_total",
-                       "Writes posted (source) or landed (target) on a rail.");
+    write_family(series, false, "kvrail_rail_bytes_total",
+                 "Bytes posted (source) or landed (target) on a rail.", write_rail_values);
     series->number = RAIL_VALUE_WRITES;
-    each(series, write_rail_values);
+    write_family(series, false, "kvrail_rail_writes_total",
+                 "Writes posted (source) or landed (target) on a rail.", write_rail_values);
     for (series->number = 0; series->number < KVR_RAIL_COUNTER_END; series->number++) {
         bool of_group = is_of_group((kvr_rail_counter)series->number);
 

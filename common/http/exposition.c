@@ -146,6 +146,25 @@ static double weight_of(const char *part, size_t length)
     return 1;
 }
 
+struct ready *exposition_ready(bool open, void (*write)(void *self, struct exposition *out),
+                               void *self)
+{
+    struct exposition out = {.open = open};
+    char *text = NULL;
+    size_t size = 0;
+
+    out.out = open_memstream(&text, &size);
+    if (out.out == NULL)
+        return NULL;
+    write(self, &out);
+    exposition_end(&out);
+    if (fclose(out.out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return ready_make(text, size, open ? EXPOSITION_OPENMETRICS : EXPOSITION_PROMETHEUS);
+}
+
 bool exposition_wants_open(const char *accept)
 {
     static const char open_type[] = "application/openmetrics-text";

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "http/ready.h"
 
 #define EXPOSITION_PROMETHEUS  "text/plain; version=0.0.4; charset=utf-8"
 #define EXPOSITION_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -51,6 +52,10 @@ void exposition_buckets(struct exposition *exposition, const struct exposition_l
                         double sum, const struct exposition_exemplar *exemplars);
 /* After the last family. */
 void exposition_end(struct exposition *exposition);
+
+/* A whole text, as an answer; `write` writes its families. NULL: no memory. */
+struct ready *exposition_ready(bool open, void (*write)(void *self, struct exposition *out),
+                               void *self);
 
 /* Whether a client that sends this header takes OpenMetrics. accept: NULL where it sends none. */
 bool exposition_wants_open(const char *accept);
