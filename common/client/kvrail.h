@@ -664,7 +664,7 @@ struct kvrail_event {
 KVRAIL_API const char *kvrail_event_name(int kind);
 
 /* A descriptor that is readable when kvrail_poll has something to do: for epoll, poll, asyncio. The
- * connection owns it; it never changes. While requests are open it is readable every few seconds
+ * connection owns it; it never changes. While requests are open it is readable once a second
  * also when no event has come: kvrail_poll then looks whether the agent still runs. */
 KVRAIL_API int kvrail_event_fd(const struct kvrail *connection);
 
