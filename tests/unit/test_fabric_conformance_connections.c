@@ -84,6 +84,21 @@ static void a_connection_is_closed_and_made_again(void **state)
     party_close(party);
 }
 
+/* Nothing looks at the endpoint between the close and the next write. */
+static void a_write_follows_a_close_at_once(void **state)
+{
+    struct party *party = open_closing();
+    struct party_command post = case_post(100, 8192, 1, 83);
+
+    (void)state;
+    case_write(party, 0, &post);
+    for (int i = 0; i < 20; i++) {
+        case_tell(party, 0, PARTY_HANG_UP);
+        assert_int_equal(case_do(party, 0, &post).written, post.count);
+    }
+    party_close(party);
+}
+
 static void settle(struct party *party)
 {
     struct party_command idle = {.verb = PARTY_IDLE, .count = 100};
@@ -202,6 +217,7 @@ int conformance_connections(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_is_closed_and_made_again),
+        cmocka_unit_test(a_write_follows_a_close_at_once),
         cmocka_unit_test(both_ends_close_and_connect),
         cmocka_unit_test(what_came_before_is_read),
         cmocka_unit_test(a_peer_out_of_reach_goes),

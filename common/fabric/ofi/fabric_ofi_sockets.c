@@ -130,7 +130,8 @@ static void hang_up_on_peer(void *self, int fd)
         shutdown(fd, SHUT_RDWR);
 }
 
-/* The peer's address and ours name the socket: an endpoint connects to a peer once. */
+/* The peer's address and ours name the socket: an endpoint connects to a peer once. libfabric looks
+ * at the socket before the next write, which would fail on the closed connection. */
 static void hang_up_sockets(struct kvr_endpoint *endpoint, const struct sockaddr_storage *peer)
 {
     struct hang_up_peer search = {.peer = *peer};
@@ -138,6 +139,7 @@ static void hang_up_sockets(struct kvr_endpoint *endpoint, const struct sockaddr
     memcpy(&search.local, endpoint->address, endpoint->address_bytes);
     port_clear(&search.local);
     ofi_sockets_each(hang_up_on_peer, &search);
+    (void)fi_cq_read(endpoint->cq, NULL, 0); /* progress; takes nothing out */
 }
 
 /* libfabric has no call for that. Its tcp keeps a connection when the address is removed. ofi_rxm
