@@ -7,7 +7,7 @@ cmake_minimum_required(VERSION 3.22)
 # No clock, heap, thread, socket, file, environment or random number is among these. clang calls bcmp()
 # where memcmp() only has to find out whether bytes are equal. nettle's work on memory of the caller.
 set(pure_functions
-    bcmp memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp strnlen strrchr strstr
+    bcmp memchr memcmp memcpy memmove memset strchr strcmp strcspn strlen strncmp strnlen strrchr strstr
     snprintf vsnprintf qsort bsearch strerror_r __xpg_strerror_r
     __assert_fail __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_
     XXH3_64bits_withSeed explicit_bzero

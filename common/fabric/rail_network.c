@@ -52,6 +52,21 @@ void kvr_rail_network(int family, const uint8_t *address, const uint8_t *mask,
         snprintf(ret_text, KVR_PLANE_BYTES, "%.43s/%u", text, bits);
 }
 
+void kvr_rail_network_add(char text[KVR_PLANE_BYTES], const char *network)
+{
+    size_t bytes = strlen(text), more = strlen(network);
+
+    for (const char *at = text; more > 0; at++) {
+        if (strcspn(at, ",") == more && memcmp(at, network, more) == 0)
+            return;
+        at += strcspn(at, ",");
+        if (*at == '\0')
+            break;
+    }
+    if (more > 0 && bytes + 1 + more < KVR_PLANE_BYTES)
+        snprintf(text + bytes, KVR_PLANE_BYTES - bytes, ",%s", network);
+}
+
 void kvr_rail_subnet(const char *fabric, const char *network_type, char ret_text[KVR_PLANE_BYTES])
 {
     struct in6_addr subnet = IN6ADDR_ANY_INIT;

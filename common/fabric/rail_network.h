@@ -16,6 +16,10 @@
 void kvr_rail_network(int family, const uint8_t *address, const uint8_t *mask,
                       char ret_text[KVR_PLANE_BYTES]);
 
+/* Puts a network of the same card behind those in `text`, after a comma: "10.1.0.0/24,10.2.0.0/24".
+ * Nothing changes if `network` is "", is there already, or finds no room. */
+void kvr_rail_network_add(char text[KVR_PLANE_BYTES], const char *network);
+
 /* The subnet of a port of InfiniBand. `fabric` is libfabric's name for its fabric, which holds the
  * prefix of its GIDs: "IB-0xfec0000000000001". The network type of its card is "InfiniBand". Either
  * may be NULL. The text is "ib:fec0:0:0:1::/64".

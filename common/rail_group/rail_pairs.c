@@ -19,9 +19,22 @@ struct side {
     bool lonely[KVR_RAILS_MAX];    /* the other side has no near rail for it */
 };
 
+/* The first name of `plane` is one of `names`. */
+static bool first_is_among(const char *plane, const char *names)
+{
+    size_t bytes = strcspn(plane, ",");
+
+    while (strcspn(names, ",") != bytes || memcmp(names, plane, bytes) != 0) {
+        names += strcspn(names, ",");
+        if (*names++ == '\0')
+            return false;
+    }
+    return true;
+}
+
 static enum closeness closeness(const char *a, const char *b)
 {
-    if (strcmp(a, b) == 0)
+    if (first_is_among(a, b) && first_is_among(b, a))
         return EQUAL;
     return a[0] == '\0' || b[0] == '\0' ? MAYBE : FAR;
 }

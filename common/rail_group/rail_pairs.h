@@ -3,8 +3,10 @@
  * Pure: it reads the planes of the rails, and calls nothing.
  *
  * A plane names what a rail is connected to: the operator's label ("red"), or the rail's IP network
- * ("10.1.0.0/24"), or "" where neither is known. Rails of one plane reach each other. A rail of an
- * unknown plane may reach any. Whether rails of two planes reach each other is not known here.
+ * ("10.1.0.0/24"), or "" where neither is known. Behind the rail's network may stand others that
+ * its card is in, after commas: the planes of two rails are equal if each one's card is in the
+ * network of the other rail. Rails of one plane reach each other. A rail of an unknown plane may
+ * reach any. Whether rails of two planes reach each other is not known here.
  *
  * A pair is near unless its planes are known and differ. The pairs, in this order of importance:
  *

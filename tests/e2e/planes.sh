@@ -2,8 +2,9 @@
 # Goal: rails of two hosts find each other by what they are connected to, whatever their order and whichever of
 # them are missing. Method: agents in two network namespaces joined by four veth pairs, each with a subnet of its
 # own. A packet filter isolates them, because without one the kernel answers for every address on every card. The
-# target has its rails in all 24 orders, then three of them, then two; at last no address has a network, and labels
-# name the planes. Replays check every byte, and each rail with a partner must have carried some.
+# target has its rails in all 24 orders, then three of them, then two. Then each card has two networks, some of the
+# target's in another order than the source's; at last no address has a network, and labels name the planes. Replays
+# check every byte, and each rail with a partner must have carried some.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
@@ -20,8 +21,9 @@ isolate() {
         echo 'chain input {'
         echo 'type filter hook input priority 0; policy accept;'
         for cable in 1 2 3 4; do
-            echo "iifname rail$cable ip saddr != 10.78.$cable.0/24 drop"
-            echo "iifname rail$cable ip daddr != 10.78.$cable.0/24 drop"
+            for way in saddr daddr; do
+                echo "iifname rail$cable ip $way != { 10.78.$cable.0/24, 10.79.$cable.0/24 } drop"
+            done
         done
         echo '}'
         echo '}'
@@ -34,9 +36,10 @@ isolate "$target_space"
 rails_of() {
     [ "$1" = 1 ] && echo "$source_rails" && return
     for cable in $target_order; do
-        echo "--rail 10.78.$cable.2$(label_of "$cable")"
+        echo "--rail $(card_of "$cable")$(label_of "$cable")"
     done
 }
+card_of() { echo "10.78.$1.2"; }
 source_rails="--rail 10.78.1.1 --rail 10.78.2.1 --rail 10.78.3.1 --rail 10.78.4.1"
 label_of() { :; }
 
@@ -81,6 +84,27 @@ for a in 1 2 3 4; do
 done
 [ $rounds = 34 ] || fail "$rounds rounds, not 24 orders, 6 pairs and 4 threes"
 stop_agent "$prefill_pid"
+
+# Cards 1 and 2 of the target have their second network before the first.
+for cable in 1 2 3 4; do
+    ip -n "$source_space" addr add "10.79.$cable.1/24" dev "rail$cable"
+    [ $cable -gt 2 ] || ip -n "$target_space" addr del "10.78.$cable.2/24" dev "rail$cable"
+    ip -n "$target_space" addr add "10.79.$cable.2/24" dev "rail$cable"
+    [ $cable -gt 2 ] || ip -n "$target_space" addr add "10.78.$cable.2/24" dev "rail$cable"
+done
+addresses_rails=$source_rails
+source_rails="--rail rail1 --rail rail2 --rail rail3 --rail rail4"
+card_of() { echo "rail$1"; }
+start_cabled_prefill
+round 2 3 1 4
+round 3 1
+stop_agent "$prefill_pid"
+for cable in 1 2 3 4; do
+    ip -n "$source_space" addr del "10.79.$cable.1/24" dev "rail$cable"
+    ip -n "$target_space" addr del "10.79.$cable.2/24" dev "rail$cable"
+done
+source_rails=$addresses_rails
+card_of() { echo "10.78.$1.2"; }
 
 # An address of its own, and a route: the rails' networks say nothing.
 for end in 1 2; do

@@ -47,6 +47,23 @@ static void others_have_none(void **state)
     assert_string_equal(network("10.1.2.8", "255.0.255.0"), "");
 }
 
+static void networks_of_one_card_follow_each_other(void **state)
+{
+    char text[KVR_PLANE_BYTES] = "10.1.0.0/24";
+
+    (void)state;
+    kvr_rail_network_add(text, "");
+    kvr_rail_network_add(text, "10.1.0.0/24");
+    assert_string_equal(text, "10.1.0.0/24");
+    kvr_rail_network_add(text, "10.1.0.0/2");
+    kvr_rail_network_add(text, "10.1.0.0/2");
+    assert_string_equal(text, "10.1.0.0/24,10.1.0.0/2");
+    kvr_rail_network_add(text, "2001:1db8:1111:2222:3333::/80"); /* no room */
+    kvr_rail_network_add(text, "2001:1db8:1:2::/64");
+    kvr_rail_network_add(text, "10.9.0.0/16");
+    assert_string_equal(text, "10.1.0.0/24,10.1.0.0/2,2001:1db8:1:2::/64");
+}
+
 static const char *subnet(const char *fabric, const char *network_type)
 {
     static char text[KVR_PLANE_BYTES];
@@ -89,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cards_in_one_network_have_one_text),
         cmocka_unit_test(others_have_none),
+        cmocka_unit_test(networks_of_one_card_follow_each_other),
         cmocka_unit_test(subnets_with_a_number_are_told_apart),
         cmocka_unit_test(names_that_say_nothing_are_no_subnets),
     };

@@ -66,6 +66,26 @@ static void unknown_planes_take_what_is_left(void **state)
     assert_pairs("-ab", "abc", "1-0 2-1 0-2");
 }
 
+/* A card with several networks: its rail's own stands first. */
+static void any_of_several_networks_is_enough(void **state)
+{
+    const char *one = "10.1.0.0/24", *both = "10.1.0.0/24,10.2.0.0/24",
+               *turned = "10.2.0.0/24,10.1.0.0/24", *longer = "10.1.0.0/24,10.2.0.0/241";
+    const char *ours[] = {both, "10.3.0.0/24"}, *theirs[] = {"10.3.0.0/24", turned};
+
+    (void)state;
+    assert_true(kvr_rail_planes_near(both, turned));
+    assert_true(kvr_rail_planes_near(both, one));
+    assert_true(kvr_rail_planes_near(both, ""));
+    assert_false(kvr_rail_planes_near(turned, one)); /* no way back to the network of its rail */
+    assert_false(kvr_rail_planes_near(one, turned));
+    assert_false(kvr_rail_planes_near(turned, longer));
+    assert_int_equal(kvr_rail_pairs(ours, 2, theirs, 2, pairs), 2);
+    assert_int_equal(pairs[0].ours, 1);
+    assert_int_equal(pairs[1].ours, 0);
+    assert_false(pairs[0].far || pairs[1].far);
+}
+
 static void a_side_without_rails_has_no_pairs(void **state)
 {
     (void)state;
@@ -217,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_planes_find_each_other),
         cmocka_unit_test(unknown_planes_take_what_is_left),
+        cmocka_unit_test(any_of_several_networks_is_enough),
         cmocka_unit_test(a_side_without_rails_has_no_pairs),
         cmocka_unit_test(otherwise_the_place_decides),
         cmocka_unit_test(as_many_are_near_as_can_be),

@@ -305,24 +305,40 @@ static bool interface_matches(const struct ifaddrs *entry, const struct fi_info 
     return ((have->sin_addr.s_addr ^ wanted4->sin_addr.s_addr) & bits) == 0;
 }
 
-static void network_of(const struct ifaddrs *entry, const struct fi_info *info,
+/* The network in which `address` is by an entry of its interface. */
+static void network_of(const struct ifaddrs *entry, const struct sockaddr *address,
                        char ret_text[KVR_PLANE_BYTES])
 {
-    const struct sockaddr_in *address4 = info->src_addr, *mask4;
-    const struct sockaddr_in6 *address6 = info->src_addr, *mask6;
+    const struct sockaddr_in *address4 = (const void *)address, *mask4;
+    const struct sockaddr_in6 *address6 = (const void *)address, *mask6;
 
+    ret_text[0] = '\0';
     if (entry->ifa_netmask == NULL)
         return;
     mask4 = (const struct sockaddr_in *)(void *)entry->ifa_netmask;
     mask6 = (const struct sockaddr_in6 *)(void *)entry->ifa_netmask;
-    if (info->addr_format == FI_SOCKADDR_IN)
+    if (address->sa_family == AF_INET)
         kvr_rail_network(AF_INET, (const uint8_t *)&address4->sin_addr,
                          (const uint8_t *)&mask4->sin_addr, ret_text);
-    else
+    else if (address->sa_family == AF_INET6)
         kvr_rail_network(AF_INET6, address6->sin6_addr.s6_addr, mask6->sin6_addr.s6_addr, ret_text);
 }
 
-/* And the network that its address is in. */
+/* Behind the rail's own network those in which its card has other addresses. */
+static void other_networks(const struct ifaddrs *list, struct kvr_rail_facts *facts)
+{
+    char network[KVR_PLANE_BYTES];
+
+    for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
+        if (facts->network[0] == '\0' || entry->ifa_addr == NULL ||
+            strcmp(entry->ifa_name, facts->interface) != 0)
+            continue;
+        network_of(entry, entry->ifa_addr, network);
+        kvr_rail_network_add(facts->network, network);
+    }
+}
+
+/* And the networks that its card is in. */
 static void find_interface(const struct fi_info *info, struct kvr_rail_facts *facts)
 {
     struct ifaddrs *list;
@@ -335,11 +351,12 @@ static void find_interface(const struct fi_info *info, struct kvr_rail_facts *fa
         for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
             if (interface_matches(entry, info, pass == 0)) {
                 copy_text(facts->interface, sizeof(facts->interface), entry->ifa_name);
-                network_of(entry, info, facts->network);
+                network_of(entry, info->src_addr, facts->network);
                 break;
             }
         }
     }
+    other_networks(list, facts);
     freeifaddrs(list);
 }
 
