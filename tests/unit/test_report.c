@@ -290,13 +290,18 @@ static void report_of_an_older_agent_has_no_traits(void **state)
 
 static void report_refuses_what_is_wrong(void **state)
 {
-    /* field 1 agent, 9 events, 8 facts; an event's field 2 is its role, 7 the source engine */
+    /* field 1 agent, 3 the first sequence, 9 events, 8 facts; an event's field 2 is its role, 7 the
+     * source engine, 8 the target engine */
     static const char no_role[] = "\x0a\x01"
                                   "a\x18\x01\x4a\x00";
     static const char no_sequence[] = "\x0a\x01"
                                       "a\x4a\x08\x12\x06source";
     static const char short_uuid[] = "\x0a\x01"
                                      "a\x18\x01\x4a\x0b\x12\x06source\x3a\x01x";
+    static const char short_target[] = "\x0a\x01"
+                                       "a\x18\x01\x4a\x0b\x12\x06source\x42\x01x";
+    static const char last_sequence[] = "\x0a\x01"
+                                        "a\x18\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
     char *many = malloc(KVR_REPORT_BYTES_MAX + 1);
 
     (void)state;
@@ -305,12 +310,65 @@ static void report_refuses_what_is_wrong(void **state)
     refuse(no_role, sizeof(no_role) - 1, KVR_MALFORMED, "role");
     refuse(no_sequence, sizeof(no_sequence) - 1, KVR_MALFORMED, "sequence_first");
     refuse(short_uuid, sizeof(short_uuid) - 1, KVR_MALFORMED, "source_engine");
+    refuse(short_target, sizeof(short_target) - 1, KVR_MALFORMED, "target_engine");
+    refuse(last_sequence, sizeof(last_sequence) - 1, KVR_MALFORMED, "sequence_first");
     for (size_t i = 0; i + 1 < KVR_REPORT_BYTES_MAX; i += 2)
         memcpy(many + i, "\x4a\x00", 2);
     refuse(many, KVR_REPORT_BYTES_MAX, KVR_MALFORMED, "no report"); /* within bounded memory */
     refuse(many, 4000, KVR_TOO_LARGE, "2000 events");
     refuse(many, KVR_REPORT_BYTES_MAX + 1, KVR_TOO_LARGE, "bytes");
     free(many);
+}
+
+/* A report of "a" with facts: the role of a source, and behind it `more`, so many times. */
+static void refuse_facts(const char *more, size_t size, uint32_t times, const char *word)
+{
+    static const char role[] = "\x0a\x06source";
+    char bytes[2048] = "\x0a\x01"
+                       "a\x42";
+    size_t all = sizeof(role) - 1 + size * times, at = 4;
+
+    bytes[at++] = (char)(0x80 | (all & 0x7f));
+    bytes[at++] = (char)(all >> 7);
+    memcpy(bytes + at, role, sizeof(role) - 1);
+    at += sizeof(role) - 1;
+    for (uint32_t i = 0; i < times; i++, at += size)
+        memcpy(bytes + at, more, size);
+    refuse(bytes, at, KVR_MALFORMED, word);
+}
+
+/* Of the facts, field 9 is a rail, 10 an engine with its UUID in field 2, 14 a tenant with its name
+ * in field 1. */
+static void report_refuses_facts_that_cannot_be(void **state)
+{
+    char tenant[2 + 2 + KVR_NAME_BYTES] = {'\x72', 2 + KVR_NAME_BYTES, '\x0a', KVR_NAME_BYTES};
+
+    (void)state;
+    memset(tenant + 4, 'x', KVR_NAME_BYTES);
+    refuse("\x0a\x01"
+           "a\x42\x00",
+           5, KVR_MALFORMED, "facts.role");
+    refuse_facts("\x4a\x00", 2, 1, "rails.state");
+    refuse_facts("\x52\x03\x12\x01x", 5, 1, "engines.uuid");
+    refuse_facts(tenant, sizeof(tenant), 1, "tenants.name");
+    refuse_facts("\x4a\x00", 2, KVR_RAILS_MAX + 1, "rails");
+    refuse_facts("\x52\x00", 2, KVR_ENGINES_MAX + 1, "engines");
+    refuse_facts("\x72\x00", 2, KVR_TENANTS_MAX + 1, "tenants");
+}
+
+static void names_of_what_there_is_not_are_question_marks(void **state)
+{
+    (void)state;
+    assert_string_equal(kvr_counter_name(KVR_COUNTER_END), "?");
+    assert_string_equal(kvr_counter_text(KVR_COUNTER_END), "?");
+    assert_string_equal(kvr_rail_state_name(KVR_RAIL_STATE_END), "?");
+    for (int i = 0; i < KVR_COUNTER_END; i++)
+        assert_true(kvr_counter_name((kvr_counter)i)[0] != '?' &&
+                    kvr_counter_text((kvr_counter)i)[0] != '?');
+    for (int i = 0; i < KVR_RAIL_COUNTER_END; i++)
+        assert_non_null(kvr_rail_counter_facts((kvr_rail_counter)i)->name);
+    for (int i = 0; i < KVR_TENANT_COUNTER_END; i++)
+        assert_non_null(kvr_tenant_counter_facts((kvr_tenant_counter)i)->name);
 }
 
 /* field 13 is a peer: its field 1 the name, 2 a pair: its field 1 is a rail, 2 the peer's, 3 the
@@ -435,6 +493,8 @@ int main(void)
         cmocka_unit_test(report_text_that_cannot_be_printed_becomes_question_marks),
         cmocka_unit_test(report_of_an_older_agent_has_no_traits),
         cmocka_unit_test(report_refuses_what_is_wrong),
+        cmocka_unit_test(report_refuses_facts_that_cannot_be),
+        cmocka_unit_test(names_of_what_there_is_not_are_question_marks),
         cmocka_unit_test(report_refuses_pairs_that_cannot_be),
         cmocka_unit_test(report_keeps_the_number_of_an_event_it_does_not_know),
         cmocka_unit_test(answer_survives_a_round_trip),
