@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/version.h"
 #include "scheduler/api_json.h"
 #include "scheduler/api_parameters.h"
 #include "scheduler/api_transfers.h"
@@ -99,69 +98,29 @@ static void add_reason(void *self, const struct reason_group *group)
     json_array_append_new(list->array, object);
 }
 
-static json_t *latency_json(const struct metrics_latency *latency)
-{
-    if (latency->count == 0)
-        return json_pack("{s:i, s:n, s:n, s:n}", "count", 0, "p50_seconds", "p95_seconds",
-                         "p99_seconds");
-    return json_pack("{s:I, s:f, s:f, s:f}", "count", (json_int_t)latency->count, "p50_seconds",
-                     latency->p50, "p95_seconds", latency->p95, "p99_seconds", latency->p99);
-}
-
-static json_t *states_json(const struct metrics_summary *summary)
-{
-    json_t *object = json_object();
-    uint64_t live = 0;
-
-    for (int state = 0; state < STATE_END; state++) {
-        json_object_set_new(object, transfer_state_name((transfer_state)state),
-                            json_count(summary->states[state]));
-        live += transfer_state_live((transfer_state)state) ? summary->states[state] : 0;
-    }
-    json_object_set_new(object, "live", json_count(live));
-    return object;
-}
-
-static json_t *make_summary(struct api *api, struct metrics_summary *summary, int64_t now_ns)
+static json_t *make_summary(struct api *api, int64_t now_ns)
 {
     struct reason_list reasons = {api->store, json_array(), now_ns};
-    json_t *rates = json_array();
-    struct health_view view;
+    json_t *summary = json_summary(api->metrics, api->health, api->started, now_ns);
 
-    health_look(api->health, &view);
-    metrics_summarise(api->metrics, now_ns, summary);
-    if (!store_group_reasons(api->store, now_ns - REASONS_BACK, add_reason, &reasons)) {
+    if (summary == NULL ||
+        !store_group_reasons(api->store, now_ns - REASONS_BACK, add_reason, &reasons)) {
         json_decref(reasons.array);
-        json_decref(rates);
+        json_decref(summary);
         return NULL;
     }
-    for (int i = 0; i < METRICS_SECONDS; i++)
-        json_array_append_new(rates, json_real(summary->bytes_per_second[i]));
-    return json_pack("{s:o, s:s, s:b, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "now",
-                     json_time(now_ns), "version", KVRAIL_VERSION, "insecure", summary->insecure,
-                     "troubles", json_troubles(summary, &view, now_ns), "uptime_seconds",
-                     json_seconds((int64_t)(kvr_clock_now() - api->started)), "events",
-                     (json_int_t)summary->events, "last_event", json_time(summary->newest_event_ns),
-                     "last_event_seconds",
-                     summary->newest_event_ns > 0 ? json_seconds(now_ns - summary->newest_event_ns)
-                                                  : json_null(),
-                     "states", states_json(summary), "bytes_per_second", rates, "latency", "total",
-                     latency_json(&summary->total), "wire", latency_json(&summary->wire), "reasons",
-                     reasons.array);
+    json_object_set_new(summary, "reasons", reasons.array);
+    return summary;
 }
 
 static void get_summary(struct api *api, struct api_answer *answer)
 {
     kvr_ns now = kvr_clock_now();
-    struct metrics_summary *summary;
 
     if (api->summary == NULL || now - api->summary_at > SUMMARY_FRESH) {
-        summary = malloc(sizeof(*summary));
         json_decref(api->summary);
-        api->summary =
-            summary != NULL ? make_summary(api, summary, (int64_t)kvr_clock_wall()) : NULL;
+        api->summary = make_summary(api, (int64_t)kvr_clock_wall());
         api->summary_at = now;
-        free(summary);
     }
     if (api->summary == NULL) {
         database_failed(api, answer);

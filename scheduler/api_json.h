@@ -22,6 +22,9 @@ json_t *json_health(const struct health_view *view);
 /* What is wrong with the scheduler itself: a list of sentences without a full stop. */
 json_t *json_troubles(const struct metrics_summary *summary, const struct health_view *health,
                       int64_t now_ns);
+/* /api/v1/summary without its reasons, which need the database. NULL: no memory. */
+json_t *json_summary(struct metrics *metrics, struct health *health, kvr_ns started,
+                     int64_t now_ns);
 json_t *json_agent(const struct agent_view *agent, int64_t now_ns);
 /* api_traits.c */
 json_t *json_host_traits(const struct kvr_host_traits *traits);

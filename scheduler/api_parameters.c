@@ -26,6 +26,7 @@ const struct api_path api_paths[] = {
     {API_MATRIX, "GET", "/api/v1/rails/matrix", {"source", "target", "trouble"}},
     {API_AUDIT, "GET", "/api/v1/audit", {"limit", "after"}},
     {API_DOCUMENT, "GET", "/api/v1/openapi.json", {0}},
+    {API_STREAM, "GET", "/api/v1/stream", {0}},
     {API_SESSION, "GET POST DELETE", "/api/v1/session", {0}},
     {API_ABANDON, "POST", "/api/v1/requests/{request}/abandon", {"attempt"}},
     {API_RENEW, "POST", "/api/v1/requests/{request}/renew", {"attempt", "lease_ms"}},

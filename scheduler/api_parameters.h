@@ -16,6 +16,7 @@ typedef enum api_path_kind {
     API_MATRIX,
     API_AUDIT,
     API_DOCUMENT,
+    API_STREAM,
     API_SESSION,
     API_ABANDON,
     API_RENEW,

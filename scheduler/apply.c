@@ -265,7 +265,8 @@ kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
     return known_flush(&apply->known) ? KVR_OK : database_failed(apply, error);
 }
 
-void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns)
+void apply_count(struct apply *apply, struct metrics *metrics, struct changes *changes,
+                 int64_t now_ns)
 {
     for (struct known_transfer *known = apply->known.touched; known != NULL; known = known->next) {
         const struct transfer *transfer = &known->transfer;
@@ -279,6 +280,8 @@ void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns)
         for (int role = 0; role < 2 && exists; role++)
             if (transfer->sides[role].ended && !known->ended_before[role])
                 metrics_ended(metrics, transfer, (kvr_role)role, now_ns);
+        if (changes != NULL)
+            changes_put(changes, transfer, !exists);
     }
     apply->counted = true;
     if (apply->events > 0)

@@ -5,6 +5,7 @@
 #ifndef KVR_SCHEDULER_APPLY_H
 #define KVR_SCHEDULER_APPLY_H
 
+#include "scheduler/changes.h"
 #include "scheduler/fleet.h"
 #include "scheduler/metrics.h"
 #include "scheduler/store.h"
@@ -30,8 +31,9 @@ KVR_MUST_CHECK kvr_status apply_agent_gone(struct apply *apply, const char *agen
 
 /* Writes the rows; before the commit. */
 KVR_MUST_CHECK kvr_status apply_flush(struct apply *apply, struct kvr_error *error);
-/* After it: counts what happened. */
-void apply_count(struct apply *apply, struct metrics *metrics, int64_t now_ns);
+/* After it: counts what happened, and puts it into `changes` (NULL: into none). */
+void apply_count(struct apply *apply, struct metrics *metrics, struct changes *changes,
+                 int64_t now_ns);
 /* Ends the transaction. After a commit that was counted, transfers with news to come stay in
  * memory; of any other one nothing does. */
 void apply_reset(struct apply *apply);

@@ -8,6 +8,7 @@
 
 #define INGEST_PATH  "/ingest/v1/events"
 #define SESSION_PATH "/api/v1/session"
+#define STREAM_PATH  "/api/v1/stream"
 
 /* ---- GET ---- */
 
@@ -101,6 +102,8 @@ static request_route route_of(const char *path)
         return ROUTE_ORDER;
     if (strcmp(path, SESSION_PATH) == 0)
         return ROUTE_SESSION;
+    if (strcmp(path, STREAM_PATH) == 0)
+        return ROUTE_STREAM;
     if (strcmp(path, "/metrics") == 0)
         return ROUTE_METRICS;
     if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0)
@@ -131,7 +134,7 @@ static enum MHD_Result serve_whole(struct request *request, const char *path, co
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return http_send_error(request, MHD_HTTP_METHOD_NOT_ALLOWED,
                                "only GET and HEAD are known here");
-    return get(request, path);
+    return request->route == ROUTE_STREAM ? http_stream(request) : get(request, path);
 }
 
 /* Its headers are here. */
@@ -191,6 +194,7 @@ static void request_done(void *self, struct MHD_Connection *connection, void **c
     (void)code;
     if (request == NULL)
         return;
+    http_stream_done(request);
     http_body_forget(request);
     free(request->answered.body);
     ready_drop(request->answered.ready);

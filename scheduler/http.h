@@ -5,6 +5,7 @@
  *   …    /api/v1/session     http_session.c
  *   GET  /healthz, /readyz   api_health.c
  *   GET  /metrics, /api/…    api.h, api_fleet.h
+ *   GET  /api/v1/stream      http_stream.c
  *   GET  /, /app.js …        the page, compiled in or from --web-root
  *
  * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX. */
@@ -15,6 +16,7 @@
 #include "scheduler/api.h"
 #include "scheduler/ingest.h"
 #include "scheduler/queries.h"
+#include "scheduler/stream.h"
 
 #define HTTP_BODIES_BYTES_MAX ((size_t)64 << 20)
 
@@ -27,6 +29,7 @@ struct http_options {
     struct metrics *metrics;
     struct health *health;
     struct queries *searches, *fleet_queries; /* of api.h, and of api_fleet.h */
+    struct stream *stream;
     struct access *access;
     struct http_tls *tls; /* NULL: plain HTTP */
 };

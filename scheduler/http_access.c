@@ -27,22 +27,33 @@ static access_need need_of(const struct request *request, const char *method)
     case ROUTE_SESSION: /* signing in and out needs no right */
         return strcmp(method, "POST") == 0 || strcmp(method, "DELETE") == 0 ? ACCESS_SIGN_IN
                                                                             : ACCESS_READ;
+    case ROUTE_STREAM:
     case ROUTE_API:
         break;
     }
     return ACCESS_READ;
 }
 
+static refusal check(struct request *request, const char *path, const char *method)
+{
+    char cookie[COOKIE_NAME_BYTES];
+
+    http_cookie_name(request->http, cookie);
+    return http_server_check(
+        request->http->server, request->connection, need_of(request, method), path,
+        MHD_lookup_connection_value(request->connection, MHD_COOKIE_KIND, cookie), &request->asker);
+}
+
+bool http_still_may(struct request *request, const char *path)
+{
+    return check(request, path, "GET") == REFUSAL_END;
+}
+
 bool http_access(struct request *request, const char *path, const char *method,
                  enum MHD_Result *ret_result)
 {
-    char cookie[COOKIE_NAME_BYTES];
-    refusal why;
+    refusal why = check(request, path, method);
 
-    http_cookie_name(request->http, cookie);
-    why = http_server_check(
-        request->http->server, request->connection, need_of(request, method), path,
-        MHD_lookup_connection_value(request->connection, MHD_COOKIE_KIND, cookie), &request->asker);
     if (why == REFUSAL_END)
         return true;
     *ret_result = http_refuse(request, why);

@@ -2,8 +2,8 @@
  * says otherwise.
  *
  * http.c has the routes and the answers to GET; http_access.c has the right that each route needs;
- * http_answer.c writes answers; http_post.c takes reports and orders, and
- * http_session.c signs browsers in and out.
+ * http_answer.c writes answers. http_post.c takes reports and orders, http_session.c signs browsers
+ * in and out, and http_stream.c sends live news.
  */
 #ifndef KVR_SCHEDULER_HTTP_REQUEST_H
 #define KVR_SCHEDULER_HTTP_REQUEST_H
@@ -30,6 +30,7 @@ typedef enum request_route {
     ROUTE_HEALTH,
     ROUTE_API, /* and every path that does not exist */
     ROUTE_SESSION,
+    ROUTE_STREAM,
     ROUTE_REPORT,
     ROUTE_ORDER,
 } request_route;
@@ -57,6 +58,8 @@ struct request {
     struct kvr_report_answer answer;
     char detail[KVR_DETAIL_BYTES];
     struct order order;
+    struct stream_seat *seat; /* of a viewer of the stream; NULL: it is none */
+    kvr_ns checked_at;        /* its right, last */
 };
 
 /* ---- http_answer.c ---- */
@@ -84,6 +87,9 @@ enum MHD_Result http_refuse(struct request *request, refusal why);
 void http_audit_begin(const struct request *request, const char *action, const char *object,
                       struct audit_entry *ret_entry);
 
+/* The same again, later: it still may. */
+bool http_still_may(struct request *request, const char *path);
+
 /* ---- http_post.c ---- */
 
 bool http_body_keep(struct request *request, const char *data, size_t size);
@@ -100,5 +106,11 @@ enum MHD_Result http_order_answer(struct request *request);
 /* ---- http_session.c ---- */
 
 enum MHD_Result http_session(struct request *request, const char *method);
+
+/* ---- http_stream.c ---- */
+
+/* Of GET and HEAD. */
+enum MHD_Result http_stream(struct request *request);
+void http_stream_done(struct request *request);
 
 #endif

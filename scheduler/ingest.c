@@ -296,7 +296,7 @@ static void write_round(struct ingest *ingest, int count)
         metrics_committed(ingest->options.metrics, kvr_clock_now() - begin);
         if (store_has_written(ingest->options.store))
             health_stored(ingest->options.health);
-        apply_count(ingest->apply, ingest->options.metrics, now_ns);
+        apply_count(ingest->apply, ingest->options.metrics, ingest->options.changes, now_ns);
         tell_fleet(ingest, count, now_ns);
     } else {
         not_stored(ingest, status == KVR_NO_MEMORY ? error.detail : NULL);
@@ -319,7 +319,8 @@ static bool lose(struct ingest *ingest, const char *agent, const struct fleet_bo
                   apply_flush(ingest->apply, &error) == KVR_OK && store_commit(store);
 
     if (stored) {
-        apply_count(ingest->apply, ingest->options.metrics, wall_now(ingest));
+        apply_count(ingest->apply, ingest->options.metrics, ingest->options.changes,
+                    wall_now(ingest));
     } else {
         not_stored(ingest, NULL);
         store_rollback(store);

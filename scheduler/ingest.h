@@ -31,8 +31,9 @@ struct ingest_options {
     struct fleet *fleet;
     struct metrics *metrics;
     struct health *health;
-    kvr_ns retention;  /* KVR_NEVER: keep everything */
-    kvr_ns agent_lost; /* silence after which an agent's transfers are lost; 0: 60 s */
+    struct changes *changes; /* of transfers, after each commit; NULL: not kept */
+    kvr_ns retention;        /* KVR_NEVER: keep everything */
+    kvr_ns agent_lost;       /* silence after which an agent's transfers are lost; 0: 60 s */
 };
 
 /* Rows without news since this wall time are past their retention. A retention longer than the time

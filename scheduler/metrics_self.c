@@ -39,10 +39,25 @@ static void write_ingest(struct ingest *ingest, kvr_ns now, struct exposition *o
                    load.since != 0 && now > load.since ? (double)(now - load.since) / 1e9 : 0);
 }
 
+static void write_stream(struct stream *stream, struct exposition *out)
+{
+    struct stream_counts counts = stream_counts(stream);
+
+    exposition_one(out, false, "kvrail_stream_viewers", "Viewers of /api/v1/stream.",
+                   counts.viewers);
+    exposition_one(out, true, "kvrail_stream_resyncs_total",
+                   "Times that a viewer of the stream had missed news and got a snapshot.",
+                   (double)counts.resyncs);
+    exposition_one(out, true, "kvrail_stream_refused_total",
+                   "Viewers that were refused because there were too many.",
+                   (double)counts.refused);
+}
+
 void metrics_write_self(const struct metrics_self *self, kvr_ns now, struct exposition *out)
 {
     write_health(self->health, out);
     write_ingest(self->ingest, now, out);
+    write_stream(self->stream, out);
     exposition_one(out, false, "kvrail_database_bytes", "Of the database's files.",
                    (double)store_file_bytes(self->state_dir));
     process_series_write(out);

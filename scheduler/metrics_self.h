@@ -3,10 +3,12 @@
 #define KVR_SCHEDULER_METRICS_SELF_H
 
 #include "scheduler/ingest.h"
+#include "scheduler/stream.h"
 
 struct metrics_self { /* borrowed */
     struct health *health;
     struct ingest *ingest;
+    struct stream *stream;
     const char *state_dir;
 };
 

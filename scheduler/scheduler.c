@@ -15,11 +15,14 @@ static kvr_status state_open(const struct scheduler_options *options, struct sch
 
     KVR_TRY(store_open_writer(options->state_dir, &scheduler->writer, error));
     KVR_TRY(store_open_reader(options->state_dir, &scheduler->reader, error));
+    KVR_TRY(store_open_reader(options->state_dir, &scheduler->stream_reader, error));
     scheduler->fleet = fleet_open();
+    scheduler->changes = changes_open();
     scheduler->metrics = metrics_open();
     snprintf(database, sizeof(database), "%s/kvrail.db", options->state_dir);
     scheduler->health = health_open(database);
-    if (scheduler->health == NULL || scheduler->fleet == NULL || scheduler->metrics == NULL)
+    if (scheduler->health == NULL || scheduler->fleet == NULL || scheduler->metrics == NULL ||
+        scheduler->changes == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
     if (!fleet_load(scheduler->fleet, scheduler->reader) ||
         !store_count_states(scheduler->reader, counts) ||
@@ -44,13 +47,24 @@ static void look_at_fleet(void *self, const char *path, const struct api_query *
     api_fleet_get(self, path, query, ret_answer);
 }
 
+static kvr_status open_stream(struct scheduler *scheduler, struct kvr_error *error)
+{
+    const struct stream_parts parts = {.store = scheduler->stream_reader,
+                                       .fleet = scheduler->fleet,
+                                       .metrics = scheduler->metrics,
+                                       .health = scheduler->health,
+                                       .changes = scheduler->changes};
+
+    return stream_start(&parts, &scheduler->stream, error);
+}
+
 static kvr_status open_api(const struct scheduler_options *options, struct scheduler *scheduler,
                            struct kvr_error *error)
 {
     const struct api_fleet_parts parts = {
         .fleet = scheduler->fleet,
         .metrics = scheduler->metrics,
-        .self = {scheduler->health, scheduler->ingest, options->state_dir}};
+        .self = {scheduler->health, scheduler->ingest, scheduler->stream, options->state_dir}};
 
     scheduler->api = api_open(scheduler->reader, scheduler->metrics, scheduler->health);
     scheduler->api_fleet = api_fleet_open(&parts);
@@ -68,6 +82,7 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
                                     .fleet = scheduler->fleet,
                                     .metrics = scheduler->metrics,
                                     .health = scheduler->health,
+                                    .changes = scheduler->changes,
                                     .retention = options->retention};
     struct http_options http = {.listen = options->listen,
                                 .connections_max = options->connections_max,
@@ -80,6 +95,8 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
     if (status == KVR_OK)
         status = ingest_start(&ingest, &scheduler->ingest, error);
     if (status == KVR_OK)
+        status = open_stream(scheduler, error);
+    if (status == KVR_OK)
         status = open_api(options, scheduler, error);
     if (status == KVR_OK)
         status = access_open(&options->access, &scheduler->access, error);
@@ -88,6 +105,7 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
         status = http_tls_open(options->tls, &scheduler->tls, error);
     http.tls = scheduler->tls;
     http.ingest = scheduler->ingest;
+    http.stream = scheduler->stream;
     http.searches = scheduler->searches;
     http.fleet_queries = scheduler->fleet_queries;
     if (status == KVR_OK)
@@ -121,10 +139,14 @@ void scheduler_close(struct scheduler *scheduler)
         queries_stop(scheduler->searches);
     if (scheduler->fleet_queries != NULL)
         queries_stop(scheduler->fleet_queries);
+    if (scheduler->stream != NULL)
+        stream_stop(scheduler->stream);
     http_stop(scheduler->http); /* until then clients may still send requests */
     ingest_close(scheduler->ingest);
     queries_close(scheduler->searches);
     queries_close(scheduler->fleet_queries);
+    stream_close(scheduler->stream);
+    changes_close(scheduler->changes);
     access_close(scheduler->access);
     http_tls_close(scheduler->tls);
     api_close(scheduler->api);
@@ -132,6 +154,7 @@ void scheduler_close(struct scheduler *scheduler)
     metrics_close(scheduler->metrics);
     health_close(scheduler->health);
     fleet_close(scheduler->fleet);
+    store_close(scheduler->stream_reader);
     store_close(scheduler->reader);
     store_close(scheduler->writer);
 }

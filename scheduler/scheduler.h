@@ -15,7 +15,7 @@ struct scheduler_options {
 };
 
 struct scheduler {
-    struct store *writer, *reader;
+    struct store *writer, *reader, *stream_reader;
     struct fleet *fleet;
     struct metrics *metrics;
     struct health *health;
@@ -23,6 +23,8 @@ struct scheduler {
     struct api *api;
     struct api_fleet *api_fleet;
     struct queries *searches, *fleet_queries;
+    struct changes *changes;
+    struct stream *stream;
     struct access *access;
     struct http_tls *tls;
     struct http *http;

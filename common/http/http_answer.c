@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char data_policy[] = "default-src 'none'; frame-ancestors 'none'";
-
 void http_answer_common(struct MHD_Response *response, const char *type, const char *cache,
                         const char *policy)
 {
@@ -28,7 +26,7 @@ enum MHD_Result http_answer(struct MHD_Connection *connection, const struct http
         free(body);
         return MHD_NO;
     }
-    http_answer_common(response, head->type, "no-store", data_policy);
+    http_answer_common(response, head->type, "no-store", HTTP_DATA_POLICY);
     if (head->set_cookie != NULL)
         MHD_add_response_header(response, "Set-Cookie", head->set_cookie);
     if (head->status == MHD_HTTP_UNAUTHORIZED)
@@ -71,7 +69,7 @@ enum MHD_Result http_answer_ready(struct MHD_Connection *connection, struct read
         ready_drop(ready);
         return MHD_NO;
     }
-    http_answer_common(response, ready->type, "no-store", data_policy);
+    http_answer_common(response, ready->type, "no-store", HTTP_DATA_POLICY);
     MHD_add_response_header(response, "ETag", ready->etag);
     MHD_add_response_header(response, "Vary", "Accept, Accept-Encoding");
     if (zipped)

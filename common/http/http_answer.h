@@ -20,6 +20,9 @@ enum MHD_Result http_answer(struct MHD_Connection *connection, const struct http
 /* Takes the reference over. Sends nothing but the ETag to a client that has it already. */
 enum MHD_Result http_answer_ready(struct MHD_Connection *connection, struct ready *ready);
 
+/* Of answers that are no page. */
+#define HTTP_DATA_POLICY "default-src 'none'; frame-ancestors 'none'"
+
 /* What every answer has. */
 void http_answer_common(struct MHD_Response *response, const char *type, const char *cache,
                         const char *policy);

@@ -40,7 +40,7 @@ static int open_case(void **state, bool tokens)
                                             .retention = KVR_NEVER,
                                             .listen = {.host = "127.0.0.1"},
                                             .connections_max = 1536,
-                                            .connections_per_host = 128,
+                                            .connections_per_host = 256,
                                             .access = {.session_life = 3600 * KVR_S}};
     if (tokens) {
         http_case_write_tokens(c, true, true);

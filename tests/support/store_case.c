@@ -73,7 +73,7 @@ kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
         status = apply_flush(fixture->apply, &error);
     if (status == KVR_OK) {
         assert_true(store_commit(fixture->store));
-        apply_count(fixture->apply, fixture->metrics, WALL);
+        apply_count(fixture->apply, fixture->metrics, NULL, WALL);
         (void)fleet_update(fixture->fleet, report, kvr_clock_now(), WALL);
     } else {
         store_rollback(fixture->store);

@@ -112,7 +112,7 @@ static void ask(struct fixture *fixture, const struct asked *asked, struct api_a
     struct api_query query = {.count = asked->name != NULL};
     struct health *health = health_open("kvrail.db");
     struct api *api = api_open(fixture->store, fixture->metrics, health);
-    struct api_fleet_parts parts = {fixture->fleet, fixture->metrics, {health, NULL, NULL}};
+    struct api_fleet_parts parts = {fixture->fleet, fixture->metrics, {.health = health}};
     struct api_fleet *api_fleet = api_fleet_open(&parts);
 
     *ret_answer = (struct api_answer){0};

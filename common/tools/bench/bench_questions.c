@@ -190,7 +190,7 @@ static bool answer_api(struct asker *asker, const struct question *question, con
 /* Without answers that an earlier one kept. */
 static kvr_status open_api(struct asker *asker)
 {
-    struct api_fleet_parts parts = {asker->agents, asker->metrics, {asker->health, NULL, NULL}};
+    struct api_fleet_parts parts = {asker->agents, asker->metrics, {.health = asker->health}};
 
     api_close(asker->api);
     api_fleet_close(asker->api_fleet);
