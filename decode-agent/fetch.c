@@ -72,8 +72,8 @@ static void refuse(struct inbound *inbound, uint32_t engine, uint64_t handle,
 static kvr_status open_check(const struct inbound *inbound, uint32_t engine, uint64_t handle,
                              const struct kvr_req_target_open *open, struct kvr_error *error)
 {
-    if (inbound->draining)
-        return kvr_error_set(error, KVR_DRAINING, "fetch", "this agent is shutting down");
+    if (inbound->draining != NULL)
+        return kvr_error_set(error, KVR_DRAINING, "fetch", "%s", inbound->draining);
     if (fetch_find(inbound, engine, handle) != NULL)
         return kvr_error_set(error, KVR_EXISTS, "fetch",
                              "handle %" PRIu64 " has ended, and its landing is being closed: take "

@@ -51,9 +51,9 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
     return KVR_OK;
 }
 
-void inbound_drain(struct inbound *inbound)
+void inbound_drain(struct inbound *inbound, const char *why)
 {
-    inbound->draining = true;
+    inbound->draining = why;
 }
 
 /* ---- engines -------------------------------------------------------------------------------- */
@@ -111,6 +111,36 @@ void inbound_engine_down(struct inbound *inbound, kvr_ns now, uint32_t engine)
             fetch_fail(inbound, fetch, KVR_ENGINE_LOST, "the target engine ended");
     kvr_ended_forget(&inbound->ended, engine);
     kvr_engines_down(&inbound->engines, engine);
+}
+
+static bool is_meant(const struct inbound *inbound, const struct fetch *fetch,
+                     const struct kvr_order *order)
+{
+    if (fetch->state == F_ENDED || fetch->state == F_FAILING)
+        return false;
+    if (order->transfer == 0)
+        return fetch->attempt == order->attempt && strcmp(fetch->request, order->request) == 0;
+    for (uint32_t i = 0; i < fetch->transfer_count; i++) {
+        const struct transfer *transfer = kvr_pool_get(&inbound->transfers, fetch->transfers[i]);
+
+        if (transfer != NULL && transfer->nonce == order->transfer)
+            return true;
+    }
+    return false;
+}
+
+uint32_t inbound_cancel(struct inbound *inbound, kvr_ns now, const struct kvr_order *order)
+{
+    uint32_t count = 0;
+
+    inbound->now = now;
+    KVR_POOL_EACH (struct fetch, fetch, &inbound->fetches) {
+        if (!is_meant(inbound, fetch, order))
+            continue;
+        fetch_fail(inbound, fetch, KVR_CANCELLED, "cancelled by an operator");
+        count++;
+    }
+    return count;
 }
 
 void inbound_cancel_all(struct inbound *inbound, kvr_ns now, kvr_status status, const char *detail)

@@ -134,7 +134,7 @@ struct inbound {
     uint64_t quota_rounds;
     struct kvr_nonces nonces;
     uint64_t serial_next, probes, senders;
-    bool draining;
+    const char *draining;  /* why it takes no new requests; NULL: it does */
     kvr_ns stage_retry_at; /* there was no staging memory for host pages: not before then */
     /* counters for pages and metrics */
     struct kvr_ended ended;
@@ -162,8 +162,12 @@ void inbound_group(struct inbound *inbound, kvr_ns now, const struct kvr_group_m
 void inbound_registered(struct inbound *inbound, kvr_ns now, uint64_t id, kvr_status status);
 void inbound_tick(struct inbound *inbound, kvr_ns now);
 /* Takes no new fetches from here on. */
-void inbound_drain(struct inbound *inbound);
+/* As kvr_machine.drain. */
+void inbound_drain(struct inbound *inbound, const char *why);
 /* Fails every fetch, with this reason. */
+/* An operator's order: the fetch of that transfer fails, with all of its transfers. Without a
+ * number, each fetch of the request's attempt. Returns how many. */
+uint32_t inbound_cancel(struct inbound *inbound, kvr_ns now, const struct kvr_order *order);
 void inbound_cancel_all(struct inbound *inbound, kvr_ns now, kvr_status status, const char *detail);
 
 /* Fetches and transfers that have not ended; 0: nothing to tick for. */

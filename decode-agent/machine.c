@@ -11,6 +11,11 @@ static bool serves(kvr_request_kind kind)
            kind == KVR_REQ_CANCEL;
 }
 
+static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
+{
+    return asked->kind == KVR_ORDER_CANCEL ? inbound_cancel(self, now, asked) : 0;
+}
+
 static uint32_t requests(const void *self, const char *names[], uint32_t max)
 {
     const struct inbound *inbound = self;
@@ -30,6 +35,7 @@ struct kvr_machine inbound_machine(struct inbound *inbound)
         .role = KVR_ROLE_TARGET,
         .stage_bytes = sizeof(struct land_stage),
         .serves = serves,
+        .order = order,
         .requests = requests,
         KVR_MACHINE_ADAPTED(inbound),
     };

@@ -16,7 +16,7 @@
 
 /* While draining, publishes of before are still fetched; this is the answer to any other WANT. */
 #define TRANSFER_DRAINING                                                                          \
-    "the source agent is shutting down, and no engine has published this request"
+    "the source agent takes no new requests, and no engine has published this one"
 
 uint64_t match_key(const char *request, uint32_t attempt, const struct kvr_uuid *engine,
                    uint64_t generation, uint32_t tp, uint32_t pp)
@@ -406,7 +406,7 @@ void match_want(struct outbound *outbound, uint32_t peer, uint64_t nonce,
         transfer_match(outbound, transfer, publish);
     else if (ended != NULL)
         past_fail(outbound, transfer, ended);
-    else if (outbound->draining)
+    else if (outbound->draining != NULL)
         source_transfer_fail(outbound, transfer, KVR_DRAINING, TRANSFER_DRAINING);
 }
 
@@ -497,7 +497,7 @@ void match_engine_down(struct outbound *outbound, const struct kvr_rank *rank)
 
 void match_tick(struct outbound *outbound, struct source_transfer *transfer)
 {
-    if (outbound->draining)
+    if (outbound->draining != NULL)
         source_transfer_fail(outbound, transfer, KVR_DRAINING, TRANSFER_DRAINING);
     else if (outbound->now >= transfer->match.deadline)
         source_transfer_fail(outbound, transfer, KVR_NO_SOURCE,

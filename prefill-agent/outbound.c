@@ -42,9 +42,9 @@ kvr_status outbound_init(struct outbound *outbound, const struct outbound_option
     return KVR_OK;
 }
 
-void outbound_drain(struct outbound *outbound)
+void outbound_drain(struct outbound *outbound, const char *why)
 {
-    outbound->draining = true;
+    outbound->draining = why;
 }
 
 /* ---- engines --------------------------------------------------------------------------------- */

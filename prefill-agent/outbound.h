@@ -78,7 +78,7 @@ struct outbound {
     struct kvr_rail_recycle recycle;
     kvr_ns retry_at[KVR_RAILS_MAX]; /* no endpoint could be opened: try again then; or KVR_NEVER */
     kvr_ns renewed_at[KVR_RAILS_MAX]; /* its present endpoint was opened; 0: with the agent */
-    bool draining;
+    const char *draining;             /* why it takes no new requests; NULL: it does */
     kvr_ns stage_retry_at; /* for host memory there was none to be had: not before then */
     uint32_t tombs, parked;
     uint64_t parked_bytes;  /* of all targets */
@@ -105,7 +105,8 @@ void outbound_group(struct outbound *outbound, kvr_ns now, const struct kvr_grou
 void outbound_registered(struct outbound *outbound, kvr_ns now, uint64_t id, kvr_status status);
 void outbound_tick(struct outbound *outbound, kvr_ns now);
 /* Takes no new publishes from here on. */
-void outbound_drain(struct outbound *outbound);
+/* As kvr_machine.drain. */
+void outbound_drain(struct outbound *outbound, const char *why);
 void outbound_cancel_all(struct outbound *outbound, kvr_ns now, kvr_status status,
                          const char *detail);
 

@@ -58,8 +58,8 @@ static kvr_status open_check(const struct outbound *outbound,
                              const struct kvr_req_source_open *open, uint64_t key,
                              struct kvr_error *error)
 {
-    if (outbound->draining)
-        return kvr_error_set(error, KVR_DRAINING, "publish", "this agent is shutting down");
+    if (outbound->draining != NULL)
+        return kvr_error_set(error, KVR_DRAINING, "publish", "%s", outbound->draining);
     if (kvr_table_find(&outbound->by_key, key, NULL))
         return kvr_error_set(error, KVR_EXISTS, "publish",
                              "request \"%s\" attempt %u is published already", open->request,

@@ -269,7 +269,7 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
                             json_count(facts->counters[i]));
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, "
-        "s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}",
         "name", agent->row.name, "role", facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode",
         "state", agent_state_name(agent->state), "boot", json_id(agent->row.boot), "version",
         json_text(facts->version), "host", json_text(facts->host), "pid", (json_int_t)facts->pid,
@@ -279,7 +279,7 @@ json_t *json_agent(const struct agent_view *agent, int64_t now_ns)
         "transfers_live", (json_int_t)facts->transfers_live, "peers_up",
         (json_int_t)facts->peers_up, "events_dropped", json_count(agent->row.dropped), "counters",
         counters, "rails", rails, "engines", engines, "tenants", tenants, "peers_warm",
-        peers_warm_json(facts), "insecure", !facts->secure, "traits",
+        peers_warm_json(facts), "insecure", !facts->secure, "drained", facts->drained, "traits",
         json_host_traits(&facts->traits), "clock_ahead_seconds",
         agent->clock_heard ? json_real((double)agent->clock_ahead_ns / 1e9) : json_null(),
         "name_shared_with", json_text(agent->twin_host != NULL ? agent->twin_host : ""));

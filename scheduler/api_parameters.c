@@ -29,6 +29,9 @@ const struct api_path api_paths[] = {
     {API_STREAM, "GET", "/api/v1/stream", {0}},
     {API_SESSION, "GET POST DELETE", "/api/v1/session", {0}},
     {API_ABANDON, "POST", "/api/v1/requests/{request}/abandon", {"attempt"}},
+    {API_CANCEL, "POST", "/api/v1/transfers/{id}/cancel", {0}},
+    {API_DRAIN, "POST", "/api/v1/agents/{name}/drain", {0}},
+    {API_RESUME, "POST", "/api/v1/agents/{name}/resume", {0}},
     {API_RENEW, "POST", "/api/v1/requests/{request}/renew", {"attempt", "lease_ms"}},
 };
 const size_t api_path_count = sizeof(api_paths) / sizeof(api_paths[0]);

@@ -20,6 +20,9 @@ typedef enum api_path_kind {
     API_SESSION,
     API_ABANDON,
     API_RENEW,
+    API_CANCEL,
+    API_DRAIN,
+    API_RESUME,
 } api_path_kind;
 
 #define API_NAMES_MAX 14

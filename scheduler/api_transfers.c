@@ -237,7 +237,7 @@ static void add_event(void *self, const struct stored_event *event)
     json_array_append_new(list->array, json_event(event, list->tenant, list->from_ns));
 }
 
-static bool parse_id(const char *text, uint64_t *ret_id)
+bool api_transfer_id(const char *text, uint64_t *ret_id)
 {
     if (strspn(text, "0123456789abcdefABCDEF") != 16 || (text[16] != '\0' && text[16] != '/'))
         return false;
@@ -253,7 +253,7 @@ bool api_find_transfer(struct store *store, const char *path, struct transfer *r
     uint64_t id;
 
     *ret_read = true;
-    if (!parse_id(text, &id)) {
+    if (!api_transfer_id(text, &id)) {
         api_bad_request(answer, "id", "\"%s\" is no transfer: an id has 16 hexadecimal digits",
                         text);
         return false;

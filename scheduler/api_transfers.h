@@ -12,6 +12,8 @@ KVR_MUST_CHECK bool api_get_transfers(struct store *store, const struct api_quer
 KVR_MUST_CHECK bool api_get_transfer(struct store *store, const char *path,
                                      struct api_answer *ret_answer);
 
+/* 16 hexadecimal digits; a path may go on behind them. */
+KVR_MUST_CHECK bool api_transfer_id(const char *text, uint64_t *ret_id);
 /* The transfer that the path names; false: the answer says why there is none, or *ret_read is
  * false: the database failed. */
 KVR_MUST_CHECK bool api_find_transfer(struct store *store, const char *path,

@@ -51,6 +51,7 @@ EMBED(migration_14, SCHEDULER_SOURCE_DIR "/migrations/0014_reasons.sql");
 EMBED(migration_15, SCHEDULER_SOURCE_DIR "/migrations/0015_search.sql");
 EMBED(migration_16, SCHEDULER_SOURCE_DIR "/migrations/0016_event_pack.sql");
 EMBED(migration_17, SCHEDULER_SOURCE_DIR "/migrations/0017_not_done.sql");
+EMBED(migration_18, SCHEDULER_SOURCE_DIR "/migrations/0018_agent_orders.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -70,5 +71,6 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0015_search.sql", "0015_search.sql", "application/sql", migration_15),
     EMBEDDED("0016_event_pack.sql", "0016_event_pack.sql", "application/sql", migration_16),
     EMBEDDED("0017_not_done.sql", "0017_not_done.sql", "application/sql", migration_17),
+    EMBEDDED("0018_agent_orders.sql", "0018_agent_orders.sql", "application/sql", migration_18),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);

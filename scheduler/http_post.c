@@ -151,7 +151,7 @@ enum MHD_Result http_order_take(struct request *request, const char *path)
         return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
     if (!order_parse(path, &request->query, &request->order, &answer))
         return http_send_answer(request, &answer);
-    http_audit_begin(request, kvr_order_name(request->order.kind), request->order.request,
+    http_audit_begin(request, kvr_order_name(request->order.kind), request->order.object,
                      &request->order.audit);
     describe(&request->order, request->order.audit.detail);
     MHD_suspend_connection(request->connection);

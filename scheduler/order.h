@@ -1,11 +1,20 @@
-/* Orders of an operator or a router for a published request that no target has fetched:
+/* Orders of an operator or a router to agents. For a published request that no target has fetched:
  *
  *   POST /api/v1/requests/<request>/abandon            let go of it
  *   POST /api/v1/requests/<request>/renew?lease_ms=…   hold it for so much longer, from now on
  *
- * with &attempt=… for one attempt only. The answer is 202 {"order":…,"publishes":…}: that
- * many sources get the order with the answer to their next report, within about a second, and again
- * until they have taken it. */
+ * with &attempt=… for one attempt only. For a transfer with a target:
+ *
+ *   POST /api/v1/transfers/<id>/cancel                 end its fetch
+ *
+ * and for an agent:
+ *
+ *   POST /api/v1/agents/<name>/drain                   take no new requests from engines
+ *   POST /api/v1/agents/<name>/resume                  take them again; so does its next start
+ *
+ * The answer is 202 {"order":…,"publishes":…}. The last three have "agents" in place of
+ * "publishes". So many get the order with the answer to their next report, within about a second.
+ * It comes again until they have taken it. */
 #ifndef KVR_SCHEDULER_ORDER_H
 #define KVR_SCHEDULER_ORDER_H
 
@@ -13,14 +22,15 @@
 
 struct order {
     kvr_order_kind kind;
-    char request[KVR_REQUEST_BYTES];
-    int64_t attempt;    /* -1: every */
-    kvr_ns lease_ns;    /* renew */
-    uint32_t publishes; /* that it was made for */
+    char object[KVR_REQUEST_BYTES]; /* of the path: the request, the transfer or the agent */
+    uint64_t transfer;              /* cancel */
+    int64_t attempt;                /* -1: every */
+    kvr_ns lease_ns;                /* renew */
+    uint32_t count;                 /* of agents that get it, once a publish */
     struct audit_entry audit;
 };
 
-bool order_is_path(const char *path);
+bool order_is_path(const char *path); /* for POST; of a GET it may be another one's */
 /* false: the answer has the mistake. */
 KVR_MUST_CHECK bool order_parse(const char *path, const struct api_query *query,
                                 struct order *ret_order, struct api_answer *ret_answer);

@@ -12,6 +12,7 @@ void placement_agent_from(const struct agent_view *view, struct placement_agent 
     const struct kvr_agent_facts *facts = view->facts;
     struct placement_agent agent = {.role = facts->role,
                                     .state = view->state,
+                                    .drained = facts->drained,
                                     .transfers_live = facts->transfers_live,
                                     .rails = facts->rail_count};
 
@@ -68,6 +69,8 @@ const char *placement_agent_refused(const struct placement_agent *agent, char *t
         return refuse(text, agent->name, "was stopped");
     if (agent->state == AGENT_AWAITED)
         return refuse(text, agent->name, "has not reported since the scheduler started");
+    if (agent->drained)
+        return refuse(text, agent->name, "was drained by an operator");
     if (agent->rails_up == 0)
         return refuse(text, agent->name, "has no rail that works");
     if (agent->model_count == 0)

@@ -17,6 +17,7 @@ struct placement_agent {
     char name[KVR_NAME_BYTES], host[KVR_NAME_BYTES];
     kvr_role role;
     agent_state state;
+    bool drained;
     uint32_t transfers_live;
     uint32_t rails, rails_up;
     double bytes_per_second; /* of its rails that are up, by their links; 0: not known */

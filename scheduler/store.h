@@ -81,6 +81,12 @@ bool store_put_agent(struct store *store, const struct agent_row *row,
  * any. *ret_count: the number of sources. A second order of that kind replaces the first. */
 bool store_add_orders(struct store *store, const char *request, int64_t attempt,
                       kvr_order_kind kind, kvr_ns lease_ns, int64_t now_ns, uint32_t *ret_count);
+/* For the target of that live transfer. *ret_count 0: it has none that reports. */
+bool store_add_cancel(struct store *store, uint64_t transfer, int64_t now_ns, uint32_t *ret_count);
+/* For that start of the agent which reported last. *ret_count 0: there is none, or it has stopped.
+ */
+bool store_add_agent_order(struct store *store, const char *agent, kvr_order_kind kind,
+                           int64_t now_ns, uint32_t *ret_count);
 bool store_list_orders(struct store *store, const char *agent, uint64_t boot,
                        struct kvr_order orders[KVR_ORDERS_MAX], uint32_t *ret_count);
 bool store_take_orders(struct store *store, const char *agent, uint64_t boot, uint64_t number);

@@ -12,6 +12,27 @@ bool store_add_orders(struct store *store, const char *request, int64_t attempt,
     return true;
 }
 
+bool store_add_cancel(struct store *store, uint64_t transfer, int64_t now_ns, uint32_t *ret_count)
+{
+    const kvr_order_kind kind = KVR_ORDER_CANCEL;
+
+    if (!store_do(store, SQL_ADD_CANCEL,
+                  STORE_VALUES(INT(transfer), STORE_AT(STORE_ORDER, kind), INT(now_ns))))
+        return false;
+    *ret_count = (uint32_t)sqlite3_changes(store->database);
+    return true;
+}
+
+bool store_add_agent_order(struct store *store, const char *agent, kvr_order_kind kind,
+                           int64_t now_ns, uint32_t *ret_count)
+{
+    if (!store_do(store, SQL_ADD_AGENT_ORDER,
+                  STORE_VALUES(TEXT(agent), STORE_AT(STORE_ORDER, kind), INT(now_ns))))
+        return false;
+    *ret_count = (uint32_t)sqlite3_changes(store->database);
+    return true;
+}
+
 struct order_list {
     struct kvr_order *orders;
     uint32_t count;
@@ -22,9 +43,9 @@ static void read_order(sqlite3_stmt *statement, void *self)
     struct order_list *list = self;
     struct kvr_order *order = &list->orders[list->count++];
 
-    store_read(statement,
-               STORE_VALUES(INT(order->number), STORE_AT(STORE_ORDER, order->kind),
-                            TEXT(order->request), INT(order->attempt), INT(order->lease_ns)));
+    store_read(statement, STORE_VALUES(INT(order->number), STORE_AT(STORE_ORDER, order->kind),
+                                       TEXT(order->request), INT(order->attempt),
+                                       INT(order->lease_ns), INT(order->transfer)));
 }
 
 bool store_list_orders(struct store *store, const char *agent, uint64_t boot,

@@ -117,7 +117,17 @@
       "AND source_boot <> 0 AND source_lost = 0 AND NOT EXISTS (SELECT 1 FROM transfers "          \
       "AS met WHERE met.request = ?1 AND met.attempt = held.attempt "                              \
       "AND met.source_matched_ns <> 0)")                                                           \
-    X(SQL_LIST_ORDERS, "SELECT number, kind, request, attempt, lease_ns FROM orders "              \
+    /* A target that waits for its source has reported no number that it knows: 0. */              \
+    X(SQL_ADD_CANCEL,                                                                              \
+      "INSERT OR REPLACE INTO orders (agent, boot, transfer, target, kind, request, attempt, "     \
+      "lease_ns, made_ns) SELECT target_agent, target_boot, id, "                                  \
+      "CASE WHEN target_matched_ns <> 0 THEN id ELSE 0 END, ?2, request, attempt, 0, ?3 "          \
+      "FROM transfers WHERE id = ?1 AND live = 1 AND target_boot <> 0 AND target_lost = 0")        \
+    X(SQL_ADD_AGENT_ORDER,                                                                         \
+      "INSERT OR REPLACE INTO orders (agent, boot, transfer, kind, request, attempt, lease_ns, "   \
+      "made_ns) SELECT name, boot, 0, ?2, name, 0, 0, ?3 FROM agents "                             \
+      "WHERE name = ?1 AND stopped = 0")                                                           \
+    X(SQL_LIST_ORDERS, "SELECT number, kind, request, attempt, lease_ns, target FROM orders "      \
                        "WHERE agent = ?1 AND boot = ?2 ORDER BY number LIMIT ?3")                  \
     X(SQL_TAKE_ORDERS, "DELETE FROM orders WHERE agent = ?1 AND boot = ?2 AND number <= ?3")       \
     X(SQL_DROP_ORDERS, "DELETE FROM orders WHERE transfer = ?1")                                   \

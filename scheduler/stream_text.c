@@ -62,11 +62,11 @@ static json_t *agent_json(const struct agent_view *agent)
         up += facts->rails[i].state == KVR_RAIL_UP;
         json_array_append_new(bytes, json_count(facts->rails[i].bytes));
     }
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:o}", "name", agent->row.name, "role",
-                     facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode", "state",
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:b, s:o}", "name", agent->row.name,
+                     "role", facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode", "state",
                      agent_state_name(agent->state), "host", json_text(facts->host), "version",
                      json_text(facts->version), "transfers_live", (json_int_t)facts->transfers_live,
-                     "rails_up", up, "rail_bytes", bytes);
+                     "rails_up", up, "drained", facts->drained, "rail_bytes", bytes);
 }
 
 struct agent_news {

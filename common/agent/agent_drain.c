@@ -33,9 +33,24 @@ void agent_drain(struct kvr_agent *agent, const char *why)
     kvr_log_info("%s: taking no new work, %u requests to end", why,
                  agent->machine.requests(agent->machine.self, NULL, 0));
     agent->draining = true;
+    agent->drained = false;
     agent->drain_end =
         kvr_clock_now() + kvr_agent_time(agent->config, agent->config->drain_timeout);
-    agent->machine.drain(agent->machine.self);
+    agent->machine.drain(agent->machine.self, "this agent is shutting down");
+}
+
+void agent_rest(struct kvr_agent *agent, bool drained)
+{
+    if (agent->draining || agent->drained == drained)
+        return;
+    agent->drained = drained;
+    agent->machine.drain(agent->machine.self,
+                         drained ? "an operator has drained this agent: use another one" : NULL);
+    if (drained)
+        kvr_log_info("the scheduler drains this agent: it takes no new requests; %u go on",
+                     agent->machine.requests(agent->machine.self, NULL, 0));
+    else
+        kvr_log_info("the scheduler resumes this agent: it takes new requests again");
 }
 
 /* "a, b and 5 more": as many names as fit into a line. */

@@ -146,6 +146,7 @@ void agent_facts_tell(struct kvr_agent *agent)
     facts.transfers_live = agent->machine.live(agent->machine.self);
     facts.peers_up = agent->peers_up;
     facts.peers_warm = agent->peers_warm;
+    facts.drained = agent->drained;
     facts.secure = kvr_tls_given(&agent->config->tls);
     memcpy(facts.counters, agent->counters, sizeof(facts.counters));
     agent->program->counters(facts.counters);
@@ -183,10 +184,15 @@ void agent_orders_take(struct kvr_agent *agent)
     struct kvr_order orders[KVR_ORDERS_MAX];
     uint32_t count = kvr_reporter_orders(agent->reporter, orders);
 
-    for (uint32_t i = 0; i < count && agent->machine.order != NULL; i++) {
-        uint32_t held = agent->machine.order(agent->machine.self, kvr_clock_now(), &orders[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t held;
 
-        kvr_log_info("the scheduler asks to %s request %s, attempt %u: %u held for it",
+        if (orders[i].kind == KVR_ORDER_DRAIN || orders[i].kind == KVR_ORDER_RESUME) {
+            agent_rest(agent, orders[i].kind == KVR_ORDER_DRAIN);
+            continue;
+        }
+        held = agent->machine.order(agent->machine.self, kvr_clock_now(), &orders[i]);
+        kvr_log_info("the scheduler asks to %s request %s, attempt %u: %u here",
                      kvr_order_name(orders[i].kind), orders[i].request, orders[i].attempt, held);
     }
 }

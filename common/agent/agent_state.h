@@ -139,6 +139,7 @@ struct kvr_agent {
     uint64_t spool_lost_said; /* of its events, in a warning */
     bool scheduler_away_said; /* in a warning */
     bool started, signalled, draining, given_up, closing;
+    bool drained;     /* by the scheduler: it takes no new requests, and stays */
     kvr_ns drain_end; /* of the patience; once given up, of the time to settle */
 
     struct agent_engine engines[KVR_ENGINES_MAX];
@@ -205,6 +206,7 @@ kvr_status agent_lifeline_open(struct kvr_agent *agent, struct kvr_error *error)
 void agent_lifeline_close(struct kvr_agent *agent);
 /* agent_drain.c */
 void agent_drain(struct kvr_agent *agent, const char *why); /* once */
+void agent_rest(struct kvr_agent *agent, bool drained);     /* on the scheduler's order */
 void agent_drain_on_signal(struct kvr_agent *agent, int signal);
 bool agent_drained(struct kvr_agent *agent, kvr_ns now); /* true: close now */
 /* agent_cores.c */

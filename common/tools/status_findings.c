@@ -21,6 +21,7 @@
     X(KIND_TRANSFER, "transfer", false, true)                                                      \
     X(KIND_RAIL_RECYCLING, "rail_recycling", false, true)                                          \
     X(KIND_AGENT_STOPPED, "agent_stopped", false, true)                                            \
+    X(KIND_AGENT_DRAINED, "agent_drained", false, true)                                            \
     X(KIND_COUNTER, "counter", false, true)                                                        \
     X(KIND_INSECURE, "insecure", false, false)
 
@@ -121,6 +122,9 @@ static void look_at_agent(struct findings *findings, const json_t *agent, const 
         add(findings, strcmp(state, "stopped") == 0 ? KIND_AGENT_STOPPED : KIND_AGENT_LOST,
             one(name), "%s is %s; it was heard %.0f s ago", name, state,
             json_number_of(agent, "silent_seconds"));
+    if (json_is_true(json_object_get(agent, "drained")))
+        add(findings, KIND_AGENT_DRAINED, one(name),
+            "%s was drained: it takes no new requests until `kvrail resume %s`", name, name);
     if (shared[0] != '\0')
         add(findings, KIND_NAME_SHARED, one(name),
             "two agents call themselves %s, on %s and on %s: give each a --name of its own", name,

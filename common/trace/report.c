@@ -94,7 +94,7 @@ const char *kvr_counter_text(kvr_counter counter)
     X(rank.pp_size, pp_size)                                                                       \
     X(region_count, region_count)                                                                  \
     X(region_bytes, region_bytes)
-#define FACTS_FIELDS(X) X(pid) X(transfers_live) X(peers_up) X(peers_warm) X(secure)
+#define FACTS_FIELDS(X) X(pid) X(transfers_live) X(peers_up) X(peers_warm) X(drained) X(secure)
 #define REPORT_FIELDS(X)                                                                           \
     X(boot)                                                                                        \
     X(sequence_first)                                                                              \

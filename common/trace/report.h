@@ -207,6 +207,7 @@ struct kvr_agent_facts {
     uint32_t transfers_live;
     uint32_t peers_up;
     uint32_t peers_warm; /* prefill: of them, those to which pairs of rails have carried bytes */
+    bool drained;        /* the scheduler asked it to take no new requests */
     bool secure;         /* its peers prove an identity: it runs without --insecure */
     uint64_t counters[KVR_COUNTER_END];
     uint32_t rail_count, engine_count, tenant_count;
@@ -260,10 +261,14 @@ struct kvr_report {
     uint64_t sequence_made;
 };
 
-/* X(symbol, name, what it asks of the agent that holds a published request) */
+/* X(symbol, name, what it asks of an agent: the first two of one that holds a published request,
+ * the third of a transfer's target, the others of any) */
 #define KVR_ORDER_LIST(X)                                                                          \
     X(KVR_ORDER_ABANDON, "abandon", "no target will come: let go of it")                           \
-    X(KVR_ORDER_RENEW, "renew", "its target comes later: hold it so much longer")
+    X(KVR_ORDER_RENEW, "renew", "its target comes later: hold it so much longer")                  \
+    X(KVR_ORDER_CANCEL, "cancel", "end the fetch of this transfer")                                \
+    X(KVR_ORDER_DRAIN, "drain", "take no new requests from engines")                               \
+    X(KVR_ORDER_RESUME, "resume", "take them again")
 
 typedef enum kvr_order_kind { KVR_ORDER_LIST(KVR_SYMBOL) KVR_ORDER_KIND_END } kvr_order_kind;
 
@@ -275,9 +280,10 @@ kvr_order_kind kvr_order_from_name(const char *name); /* KVR_ORDER_KIND_END: unk
 struct kvr_order {
     uint64_t number; /* grows from order to order */
     kvr_order_kind kind;
-    char request[KVR_REQUEST_BYTES];
+    char request[KVR_REQUEST_BYTES]; /* drain and resume: the agent's name, for older agents */
     uint32_t attempt;
-    kvr_ns lease_ns; /* renew: from now on */
+    kvr_ns lease_ns;   /* renew: from now on */
+    uint64_t transfer; /* cancel */
 };
 
 #define KVR_ORDERS_MAX 16 /* in one answer; more come with the next */

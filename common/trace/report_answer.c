@@ -21,7 +21,7 @@ kvr_order_kind kvr_order_from_name(const char *name)
     return (kvr_order_kind)kvr_name_find(order_names, KVR_ORDER_KIND_END, name);
 }
 
-#define ORDER_FIELDS(X) X(number) X(attempt) X(lease_ns)
+#define ORDER_FIELDS(X) X(number) X(attempt) X(lease_ns) X(transfer)
 
 static void order_to_proto(const struct kvr_order *in, Kvrail__Report__Order *out)
 {

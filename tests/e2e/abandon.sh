@@ -1,8 +1,8 @@
 #!/bin/sh
 # Goal: an operator abandons a request that no target will fetch, and its source gets the pages back long
-# before the lease ends. A request with a target is left alone. The order survives a restart of the
-# scheduler, and an agent logs when the scheduler is away. Method: the example engines publish; kvrail and
-# curl give the orders.
+# before the lease ends. A request with a target is left alone, and cancelled as a transfer. The order survives a
+# restart of the scheduler, and an agent logs when the scheduler is away. An agent that is drained takes no new
+# requests until it is resumed. Method: the example engines publish; kvrail and curl give the orders.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 need ../examples/example_prefill ../tests/pair
@@ -99,4 +99,43 @@ ask 1 'a target has come for this request (decode-0)' renew pair
 exec 9>&-
 wait "$pair_pid" || fail "the pair ended badly: $(cat "$work/pair.log")"
 grep -q '^target done ok' "$work/pair.log" || fail "the pair ended so: $(cat "$work/pair.log")"
+
+# ---- a transfer is cancelled: its target's engine hears of it, and its source's
+state pair '"state":"done"'
+rm "$work/go"
+mkfifo "$work/go"
+"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" hold \
+    <"$work/go" >"$work/cancelled.log" 2>&1 &
+pair_pid=$!
+started_pids="$started_pids $pair_pid"
+exec 9>"$work/go"
+state pair '"state":"first_land"'
+id=$(sed -n 's/.*"transfers":\[{"id":"\([0-9a-f]*\)".*/\1/p' "$work/body")
+target_reported() { tool why --scheduler "$scheduler" pair | grep -q first_land; }
+wait_for 30 target_reported || fail "the target does not report: $(cat "$work/decode.log")"
+ask 0 "its agent will cancel $id" cancel "$id"
+state pair '"state":"cancelled"'
+grep -q 'cancelled by an operator' "$work/body" || fail "the reason is missing: $(cat "$work/body")"
+exec 9>&-
+wait "$pair_pid" || true
+grep -q '^target cancelled cancelled: cancelled by an operator' "$work/cancelled.log" || fail "the pair ended so: $(cat "$work/cancelled.log")"
+ask 1 'ended already: it is cancelled' cancel "$id"
+ask 1 'no such transfer is known' cancel 0123456789abcdef
+ask 1 'a transfer has 16 hexadecimal digits' cancel pair
+
+# ---- an agent is drained, and resumed
+ask 1 'no agent nobody is known' drain nobody
+ask 0 'its agent will drain prefill-0' drain prefill-0
+logged prefill 'the scheduler drains this agent: it takes no new requests'
+"$publish" "$work/source.sock" refused >"$work/refused.log" 2>&1 || true
+grep -q 'source_free: draining' "$work/refused.log" || fail "it is taken: $(cat "$work/refused.log")"
+drained_shows() { tool status --scheduler "$scheduler" | grep -q 'prefill-0 was drained'; }
+wait_for 20 drained_shows || fail "status does not say that prefill-0 was drained"
+ask 0 'its agent will resume prefill-0' resume prefill-0
+logged prefill 'the scheduler resumes this agent'
+start again "$publish" "$work/source.sock" again
+again_pid=$started
+state again '"state":"opened"'
+ask 0 '1 source(s) will abandon again' abandon again
+gone "$again_pid"
 echo "e2e.abandon: passed"

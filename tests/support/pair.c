@@ -1,14 +1,15 @@
 /* A source engine and a target engine in one process, on the public library: one request goes layer
  * by layer, and the test knows at every moment what has landed.
  *
- *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait|keep [digest]
+ *   pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait|hold|keep [digest]
  *
  * target: the target engine alters a byte of the first layer after its LAYER_IN.
  * wait: after the first layer nothing more is ready until standard input ends. Fails if the target
  * has heard more than that layer by then.
- * keep: the same, until a line comes. After its end the request waits until standard input ends.
- * Fails if a byte of the target's region has changed by then. digest: the fetch asks for the digest
- * of every write. Prints the two terminal events. Exit 0: they came. */
+ * hold: the same, and whatever the target has heard. keep: as wait, until a line comes. After its
+ * end the request waits until standard input ends. Fails if a byte of the target's region has
+ * changed by then. digest: the fetch asks for the digest of every write. Prints the two terminal
+ * events. Exit 0: they came. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,13 +124,14 @@ static bool stays(const struct engine *target)
 int main(int argc, char **argv)
 {
     bool keeps = (argc == 5 || argc == 6) && strcmp(argv[4], "keep") == 0;
-    bool waits = (argc == 5 || argc == 6) && (keeps || strcmp(argv[4], "wait") == 0);
+    bool holds = (argc == 5 || argc == 6) && strcmp(argv[4], "hold") == 0;
+    bool waits = (argc == 5 || argc == 6) && (keeps || holds || strcmp(argv[4], "wait") == 0);
     struct engine source = {0}, target = {0};
     struct kvrail_event event;
 
     if (argc != 5 && argc != 6) {
-        printf(
-            "usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait|keep [digest]\n");
+        printf("usage: pair SOURCE-SOCKET TARGET-SOCKET HOST:PORT none|target|wait|hold|keep "
+               "[digest]\n");
         return 2;
     }
     if (open_both(&source, &target, argv, argc == 6) != 0)
@@ -148,7 +150,7 @@ int main(int argc, char **argv)
             fflush(stdout);
             await_input(keeps);
         }
-        if (layer == 0 && waits && heard_more(&target))
+        if (layer == 0 && waits && !holds && heard_more(&target))
             return 1;
     }
     while (!target.ended)

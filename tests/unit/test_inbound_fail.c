@@ -176,6 +176,53 @@ static void unknown_ends_a_want_at_once(void **state)
     assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 0);
 }
 
+/* As its engine's cancel, and it is said. */
+static void an_operator_cancels(void **state)
+{
+    struct kvr_order order = {.kind = KVR_ORDER_CANCEL, .transfer = 4711};
+    uint64_t nonce = fetch(1, 0, 2);
+
+    (void)state;
+    plan(0, nonce);
+    assert_int_equal(inbound_cancel(&inbound, now, &order), 0);
+    order.transfer = nonce + 1; /* the other source's: the whole fetch ends */
+    assert_int_equal(inbound_cancel(&inbound, now, &order), 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILING)->status, KVR_CANCELLED);
+    assert_non_null(strstr(machine_notice(KVR_NOTICE_FAILING)->detail, "operator"));
+    assert_int_equal(machine_sent_count(KVR_MSG_CANCEL), 2);
+    assert_int_equal(inbound_cancel(&inbound, now, &order),
+                     0); /* it comes again until it is taken */
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILING), 1);
+}
+
+/* Of a fetch that waits for its source. */
+static void an_operator_cancels_by_request(void **state)
+{
+    struct kvr_order order = {.kind = KVR_ORDER_CANCEL};
+    const struct fetch *waiting;
+
+    (void)state;
+    fetch(1, 0, 1);
+    waiting = fetch_find(&inbound, 0, 1);
+    snprintf(order.request, sizeof(order.request), "%s", waiting->request);
+    order.attempt = waiting->attempt + 1;
+    assert_int_equal(inbound_cancel(&inbound, now, &order), 0);
+    order.attempt--;
+    assert_int_equal(inbound_cancel(&inbound, now, &order), 1);
+}
+
+static void a_drained_agent_takes_no_fetch(void **state)
+{
+    (void)state;
+    inbound_drain(&inbound, "it was drained");
+    fetch(1, 0, 1);
+    assert_int_equal(machine_notice(KVR_NOTICE_FAILED)->status, KVR_DRAINING);
+    assert_string_equal(machine_notice(KVR_NOTICE_FAILED)->detail, "it was drained");
+    inbound_drain(&inbound, NULL);
+    assert_int_not_equal(fetch(2, 0, 1), 0);
+    assert_int_equal(machine_notice_count(KVR_NOTICE_FAILED), 1);
+}
+
 /* One of several sources fails: the others are cancelled, and one event follows when all have
  * settled. */
 static void siblings_end_together(void **state)
@@ -316,6 +363,9 @@ int main(void)
         CASE(unknown_proves_nothing_about_bytes),
         CASE(unknown_ends_a_want_at_once),
         CASE(siblings_end_together),
+        CASE(an_operator_cancels),
+        CASE(an_operator_cancels_by_request),
+        CASE(a_drained_agent_takes_no_fetch),
         CASE(cancel_is_legal_in_every_state),
         CASE(cancel_ends_every_wait),
         CASE(a_deadline_expires),

@@ -2,6 +2,9 @@
  * taken the order, also after restarts. The order goes when nothing is left to order. */
 #include "tests/support/check.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "scheduler/order.h"
 #include "tests/support/store_case.h"
 
@@ -22,11 +25,11 @@ static kvr_status ask(struct fixture *fixture, kvr_order_kind kind, int64_t atte
     struct kvr_error error = {0};
     kvr_status status;
 
-    strcpy(order.request, "request-1");
+    strcpy(order.object, "request-1");
     assert_true(store_begin(fixture->store));
     status = order_store(fixture->store, &order, WALL, &error);
     assert_true(store_commit(fixture->store));
-    assert_true((status == KVR_OK) == (order.publishes > 0));
+    assert_true((status == KVR_OK) == (order.count > 0));
     assert_true((status == KVR_OK) == (error.detail[0] == '\0'));
     return status;
 }
@@ -117,12 +120,144 @@ static void order_leaves_a_target_that_came(void **state)
     assert_int_equal(ask(fixture, KVR_ORDER_RENEW, 1), KVR_REFUSED);
 }
 
+static kvr_status ask_of(struct fixture *fixture, kvr_order_kind kind, const char *object,
+                         uint64_t transfer)
+{
+    struct order order = {.kind = kind, .transfer = transfer};
+    struct kvr_error error = {0};
+    kvr_status status;
+
+    snprintf(order.object, sizeof(order.object), "%s", object);
+    assert_true(store_begin(fixture->store));
+    status = order_store(fixture->store, &order, WALL, &error);
+    assert_true(store_commit(fixture->store));
+    assert_int_equal(order.count, status == KVR_OK);
+    assert_true((status == KVR_OK) == (error.detail[0] == '\0'));
+    return status;
+}
+
+/* The source reports first: there is no target yet to ask. */
+static void a_cancel_goes_to_the_target(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event event = event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 1);
+    struct kvr_report report = report_of("prefill-0", 1, &event, 1);
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint64_t acknowledged;
+
+    assert_int_equal(ask_of(fixture, KVR_ORDER_CANCEL, "", 5), KVR_NOT_FOUND);
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_CANCEL, "", 5), KVR_REFUSED);
+    event = event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 5, 1);
+    strcpy(report.agent, "decode-0");
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_CANCEL, "", 5), KVR_OK);
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0);
+    assert_int_equal(asked(fixture, "decode-0", 7, orders), 1);
+    assert_int_equal(orders[0].kind, KVR_ORDER_CANCEL);
+    assert_int_equal(orders[0].transfer, 5);
+    assert_string_equal(orders[0].request, "request-1");
+    assert_int_equal(orders[0].attempt, 1);
+    event.kind = KVR_EVENT_ENDED;
+    event.outcome = KVR_CANCELLED;
+    report.sequence_first = 2;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    event.role = KVR_ROLE_SOURCE;
+    strcpy(report.agent, "prefill-0");
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(asked(fixture, "decode-0", 7, orders), 0);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_CANCEL, "", 5), KVR_REFUSED);
+}
+
+/* A target that waits for its source knows no number: the order names the request alone. */
+static void a_cancel_of_a_waiting_fetch_names_the_request(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event opened = event_of(KVR_EVENT_OPENED, KVR_ROLE_TARGET, 0, 1);
+    struct kvr_report report = report_of("decode-0", 1, &opened, 1);
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint64_t acknowledged;
+
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(
+        ask_of(fixture, KVR_ORDER_CANCEL, "", transfer_opening_id("decode-0", 7, &opened)), KVR_OK);
+    assert_int_equal(asked(fixture, "decode-0", 7, orders), 1);
+    assert_int_equal(orders[0].transfer, 0);
+}
+
+static void agents_are_drained_each_for_itself(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint64_t acknowledged;
+
+    assert_int_equal(ask_of(fixture, KVR_ORDER_DRAIN, "prefill-0", 0), KVR_NOT_FOUND);
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    strcpy(report.agent, "prefill-1");
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_DRAIN, "prefill-0", 0), KVR_OK);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_DRAIN, "prefill-1", 0), KVR_OK);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_RESUME, "prefill-0", 0), KVR_OK);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_DRAIN, "prefill-0", 0), KVR_OK);
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 2);
+    assert_int_equal(orders[0].kind, KVR_ORDER_RESUME); /* the last word is the last order */
+    assert_int_equal(orders[1].kind, KVR_ORDER_DRAIN);
+    assert_string_equal(orders[1].request, "prefill-0");
+    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 1);
+    report.orders_taken = orders[0].number;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(asked(fixture, "prefill-1", 7, orders), 0);
+}
+
+static bool parses(const char *path, kvr_order_kind kind, const char *object)
+{
+    const struct api_query none = {0};
+    struct api_answer answer = {0};
+    struct order order;
+    bool parsed = order_parse(path, &none, &order, &answer);
+
+    free(answer.body);
+    return parsed && order.kind == kind && strcmp(order.object, object) == 0;
+}
+
+static void paths_name_what_the_order_is_of(void **state)
+{
+    static const char *const wrong[] = {"/api/v1/requests/r/cancel",
+                                        "/api/v1/requests//abandon",
+                                        "/api/v1/transfers/0123456789abcdef/abandon",
+                                        "/api/v1/transfers/0123456789abcde/cancel",
+                                        "/api/v1/transfers/0123456789abcdef0/cancel",
+                                        "/api/v1/agents/a/cancel",
+                                        "/api/v1/agents//drain",
+                                        "/api/v1/agents/drain"};
+
+    (void)state;
+    assert_true(parses("/api/v1/requests/a/b/abandon", KVR_ORDER_ABANDON, "a/b"));
+    assert_true(
+        parses("/api/v1/transfers/0123456789abcdef/cancel", KVR_ORDER_CANCEL, "0123456789abcdef"));
+    assert_true(parses("/api/v1/agents/prefill-0/drain", KVR_ORDER_DRAIN, "prefill-0"));
+    assert_true(parses("/api/v1/agents/prefill-0/resume", KVR_ORDER_RESUME, "prefill-0"));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        for (int kind = 0; kind < KVR_ORDER_KIND_END; kind++)
+            assert_false(parses(wrong[i], (kvr_order_kind)kind, "a"));
+    assert_false(order_is_path("/api/v1/transfers/0123456789abcdef"));
+    assert_false(order_is_path("/api/v1/transfers/0123456789abcdef/timeline"));
+    assert_false(order_is_path("/api/v1/agents"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(order_reaches_every_source_until_it_is_taken),
         WITH_STORE(order_goes_with_its_request),
         WITH_STORE(order_leaves_a_target_that_came),
+        WITH_STORE(a_cancel_goes_to_the_target),
+        WITH_STORE(a_cancel_of_a_waiting_fetch_names_the_request),
+        WITH_STORE(agents_are_drained_each_for_itself),
+        cmocka_unit_test(paths_name_what_the_order_is_of),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

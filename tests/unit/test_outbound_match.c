@@ -221,11 +221,14 @@ static void who_waits_hears_that_the_publish_was_refused(void **state)
     (void)state;
     want(0, NONCE);
     assert_int_equal(outbound.parked, 1);
-    outbound_drain(&outbound);
+    outbound_drain(&outbound, "this agent is shutting down");
     publish_for(1);
     assert_int_equal(freed()->status, KVR_DRAINING);
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_DRAINING);
     assert_int_equal(outbound_live(&outbound), 0);
+    outbound_drain(&outbound, NULL);
+    publish_for(2);
+    assert_int_equal(outbound_live(&outbound), 1);
 }
 
 /* The target has seen its end; cards of the source are not done with the pages yet. */

@@ -245,7 +245,7 @@ static void guesser_cannot_tell_what_there_is(void **state)
     ask(&cancel);
     ended = answers_to("r", NONCE + 4);
     same_answers(&unknown, &ended);
-    outbound_drain(&outbound);
+    outbound_drain(&outbound, "this agent is shutting down");
     unknown = answers_to(UNKNOWN, NONCE + 5);
     draining = answers_to("r", NONCE + 6);
     same_answers(&unknown, &draining);

@@ -542,7 +542,7 @@ static void reporter_brings_orders_until_they_are_taken(void **state)
 {
     static struct kvr_agent_facts facts;
     struct kvr_event opened = {.kind = KVR_EVENT_OPENED, .at = 1, .request = "held"};
-    struct order order = {.kind = KVR_ORDER_ABANDON, .request = "held", .attempt = -1};
+    struct order order = {.kind = KVR_ORDER_ABANDON, .object = "held", .attempt = -1};
     struct kvr_order orders[KVR_ORDERS_MAX];
     struct fixture *fixture = *state;
     struct kvr_reporter *reporter = open_reporter(fixture, 1, 0, 0);

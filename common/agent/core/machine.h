@@ -29,9 +29,11 @@ struct kvr_machine {
     void (*registered)(void *self, kvr_ns now, uint64_t id, kvr_status status);
     void (*tick)(void *self, kvr_ns now);
     uint32_t (*live)(const void *self);
-    /* What the scheduler asks; returns how many publishes it was about. NULL: it holds none. */
+    /* What the scheduler asks about a request; returns how many publishes or fetches have it. */
     uint32_t (*order)(void *self, kvr_ns now, const struct kvr_order *order);
-    void (*drain)(void *self);
+    /* why: a sentence for requests that engines open from now on; NULL: they are taken again. The
+     * sentence lives as long as the machine. */
+    void (*drain)(void *self, const char *why);
     void (*cancel_all)(void *self, kvr_ns now, kvr_status status, const char *detail);
     /* The ids of the requests that are live, borrowed: at most max of them; returns how many. */
     uint32_t (*requests)(const void *self, const char *requests[], uint32_t max);
@@ -67,7 +69,7 @@ struct kvr_machine {
     KVR_MACHINE_CALL(m, registered, (void *self, kvr_ns now, uint64_t id, kvr_status status),      \
                      self, now, id, status)                                                        \
     KVR_MACHINE_CALL(m, tick, (void *self, kvr_ns now), self, now)                                 \
-    KVR_MACHINE_CALL(m, drain, (void *self), self)                                                 \
+    KVR_MACHINE_CALL(m, drain, (void *self, const char *why), self, why)                           \
     KVR_MACHINE_CALL(m, cancel_all,                                                                \
                      (void *self, kvr_ns now, kvr_status status, const char *detail), self, now,   \
                      status, detail)                                                               \

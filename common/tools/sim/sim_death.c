@@ -145,7 +145,7 @@ void sim_drain(struct sim_world *world)
         return;
     sim_injected(world, SIM_DRAIN);
     sim_disturb_all(world);
-    agent->machine.drain(agent->machine.self);
+    agent->machine.drain(agent->machine.self, "this agent is shutting down");
     world->busy++;
     sim_at(world, world->now + 1 + sim_short_or_long(world, 3 * KVR_S), drained_run, agent,
            agent->life, 0);
