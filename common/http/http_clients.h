@@ -5,6 +5,10 @@
  * So each connection must bring a whole request within HTTP_REQUEST_SECONDS of its beginning, and
  * of its last request. Else it is closed.
  *
+ * Where there are as many as may be, a new one takes the place of the oldest that has not brought a
+ * request yet. Where all have, it takes one of the host that has most, unless its own host would
+ * then have as many. So connections that are held open do not keep others out.
+ *
  * `admit`, `joined`, `asked` and `left`: the daemon's thread. `sweep`: any thread. */
 #ifndef KVR_HTTP_CLIENTS_H
 #define KVR_HTTP_CLIENTS_H
@@ -16,20 +20,21 @@
 #include "http/http_tls.h"
 
 #define HTTP_REQUEST_SECONDS 30
+#define HTTP_CLOSING_MAX     16 /* connections that have lost their place, and are still there */
 
 struct http_client {
     struct http_client *next, *previous;
     int socket;    /* libmicrohttpd's; open until `left` has returned */
     uint64_t host; /* of http_limits_host */
     kvr_ns asked_at;
-    bool has_asked;          /* a whole request; the daemon's thread */
+    bool has_asked, closing; /* a whole request has come; it has lost its place. By lock. */
     struct http_shown shown; /* with TLS; the daemon's thread */
 };
 
 struct http_clients {
     pthread_mutex_t lock;
-    struct http_client *first; /* guarded by lock, and so are asked_at and the next two */
-    uint64_t count;
+    struct http_client *first, *last; /* the youngest and the oldest; by lock, as the next ones */
+    uint64_t count, closing;
     struct http_limits limits;
 };
 
@@ -37,8 +42,9 @@ KVR_MUST_CHECK kvr_status http_clients_init(struct http_clients *clients, uint64
                                             uint64_t per_host);
 void http_clients_done(struct http_clients *clients); /* all have left */
 
-/* Before it joins: HTTP_LIMIT_END, or the limit that refuses it. */
-http_limit http_clients_admit(struct http_clients *clients, uint64_t host);
+/* Before it joins: HTTP_LIMIT_END, or the limit that refuses it. *ret_closed: another one was
+ * closed for it. */
+http_limit http_clients_admit(struct http_clients *clients, uint64_t host, bool *ret_closed);
 /* As http_limits_say. */
 uint64_t http_clients_say(struct http_clients *clients, bool refused, kvr_ns now);
 

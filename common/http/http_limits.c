@@ -22,14 +22,15 @@ const char *http_limit_option(http_limit limit)
     return facts[limit].option;
 }
 
-kvr_status http_limits_init(struct http_limits *limits, uint64_t max, uint64_t per_host)
+kvr_status http_limits_init(struct http_limits *limits, uint64_t max, uint64_t per_host,
+                            uint32_t hosts)
 {
     *limits =
         (struct http_limits){.most = {[HTTP_LIMIT_MAX] = max, [HTTP_LIMIT_PER_HOST] = per_host}};
-    limits->memory = malloc(kvr_table_bytes((uint32_t)max));
+    limits->memory = malloc(kvr_table_bytes(hosts));
     if (limits->memory == NULL)
         return KVR_NO_MEMORY;
-    kvr_table_init(&limits->hosts, limits->memory, (uint32_t)max);
+    kvr_table_init(&limits->hosts, limits->memory, hosts);
     return KVR_OK;
 }
 
@@ -59,7 +60,7 @@ uint64_t http_limits_host(const struct sockaddr *from)
     return UINT64_C(0xffff00000000) | ntohl(four); /* no IPv6 network begins with 0:ffff */
 }
 
-static uint32_t count_of(const struct http_limits *limits, uint64_t host)
+uint32_t http_limits_count(const struct http_limits *limits, uint64_t host)
 {
     uint32_t count;
 
@@ -78,19 +79,19 @@ http_limit http_limits_reached(const struct http_limits *limits, uint64_t count,
 {
     uint64_t per_host = limits->most[HTTP_LIMIT_PER_HOST];
 
-    if (per_host != 0 && count_of(limits, host) >= per_host)
+    if (per_host != 0 && http_limits_count(limits, host) >= per_host)
         return HTTP_LIMIT_PER_HOST;
     return count >= limits->most[HTTP_LIMIT_MAX] ? HTTP_LIMIT_MAX : HTTP_LIMIT_END;
 }
 
 void http_limits_joined(struct http_limits *limits, uint64_t host)
 {
-    set_count(limits, host, count_of(limits, host) + 1);
+    set_count(limits, host, http_limits_count(limits, host) + 1);
 }
 
 void http_limits_left(struct http_limits *limits, uint64_t host)
 {
-    uint32_t count = count_of(limits, host);
+    uint32_t count = http_limits_count(limits, host);
 
     if (count > 0)
         set_count(limits, host, count - 1);

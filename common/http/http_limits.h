@@ -32,13 +32,15 @@ struct http_limits {
     kvr_ns said_at;  /* 0: never */
 };
 
+/* hosts: so many may have connections at once. */
 KVR_MUST_CHECK kvr_status http_limits_init(struct http_limits *limits, uint64_t max,
-                                           uint64_t per_host);
+                                           uint64_t per_host, uint32_t hosts);
 void http_limits_done(struct http_limits *limits);
 
 uint64_t http_limits_host(const struct sockaddr *from); /* a key */
 /* The limit that another connection would exceed where there are `count`. */
 http_limit http_limits_reached(const struct http_limits *limits, uint64_t count, uint64_t host);
+uint32_t http_limits_count(const struct http_limits *limits, uint64_t host); /* of that host */
 void http_limits_joined(struct http_limits *limits, uint64_t host);
 void http_limits_left(struct http_limits *limits, uint64_t host);
 

@@ -10,7 +10,7 @@
 #include "http/http_server_state.h"
 
 /* At its own limit libmicrohttpd does not take connections, and so cannot refuse them. */
-#define SPARE_CONNECTIONS 16
+#define SPARE_CONNECTIONS HTTP_CLOSING_MAX
 
 /* ---- connections ---- */
 
@@ -23,9 +23,10 @@ static void say_refused(const struct http_server *server, uint64_t count,
 
     if (kvr_address_from_socket(from, &address) == KVR_OK)
         kvr_address_print(&address, text);
-    kvr_log_warning("refused %" PRIu64 " connection%s, the last from %s: %s is %" PRIu64
+    kvr_log_warning("refused %" PRIu64 " connection%s%s, the last from %s: %s is %" PRIu64
                     ", and so many are there",
-                    count, count > 1 ? "s" : "", text,
+                    count, count > 1 ? "s" : "",
+                    limit == HTTP_LIMIT_MAX ? " or closed others for them" : "", text,
                     server->options.limits_fixed ? fixed : http_limit_option(limit),
                     server->clients.limits.most[limit]);
 }
@@ -34,17 +35,21 @@ static void say_refused(const struct http_server *server, uint64_t count,
 static enum MHD_Result admit(void *self, const struct sockaddr *from, socklen_t bytes)
 {
     struct http_server *server = self;
-    http_limit limit = http_clients_admit(&server->clients, http_limits_host(from));
+    bool closed;
+    http_limit limit = http_clients_admit(&server->clients, http_limits_host(from), &closed);
+    enum MHD_Result result = limit == HTTP_LIMIT_END ? MHD_YES : MHD_NO;
     uint64_t unsaid;
 
     (void)bytes;
-    if (limit == HTTP_LIMIT_END)
+    if (limit == HTTP_LIMIT_END && !closed)
         return MHD_YES;
+    if (closed)
+        limit = HTTP_LIMIT_MAX;
     http_counts_refuse(server->options.counts, limit, (int64_t)kvr_clock_wall());
     unsaid = http_clients_say(&server->clients, true, kvr_clock_now());
     if (unsaid > 0)
         say_refused(server, unsaid, from, limit);
-    return MHD_NO;
+    return result;
 }
 
 static void connection_changed(void *self, struct MHD_Connection *connection, void **context,

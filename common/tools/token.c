@@ -31,7 +31,8 @@ static const struct kvr_command command = {
     .description =
         "Makes a token of 256 random bits for the HTTP port of a scheduler. The token is for the\n"
         "person or program NAME; kvrail's commands take it by --token-file. RIGHT is read, or act\n"
-        "for abandoning and renewing requests too. The scheduler's --token-file gets a line with\n"
+        "for orders to agents too, as kvrail cancel. The scheduler's --token-file gets a line "
+        "with\n"
         "the hash of the token, so the token itself is shown here once and never again.",
     KVR_OPTION_ROWS(options),
     .arguments = "NAME RIGHT",

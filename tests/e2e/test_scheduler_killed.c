@@ -113,7 +113,7 @@ static void scheduler_keeps_what_it_acknowledged(void **state)
     struct kvr_reporter_options options = {.agent = "decode-0", .boot = 1, .close_ms = 10000};
     struct kvr_reporter_stats stats;
     struct kvr_reporter *reporter;
-    uint64_t kills = check_cases(8, 100);
+    uint64_t kills = check_cases(8, 200);
     struct kvr_rng rng;
     char address[64];
     pid_t pid;

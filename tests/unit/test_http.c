@@ -129,6 +129,17 @@ static void ask(int client)
     assert_true(bytes > 0);
 }
 
+/* Without looking whether more comes, or an end. */
+static void ask_briefly(int client)
+{
+    struct pollfd readable = {.fd = client, .events = POLLIN};
+    char bytes[4096];
+
+    say(client, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_int_equal(poll(&readable, 1, PATIENCE_MS), 1);
+    assert_true(recv(client, bytes, sizeof(bytes), 0) > 0);
+}
+
 /* The client's last bytes and its end come together; the port sees both. */
 static void http_hangs_up_with_its_client(void **state)
 {
@@ -228,21 +239,58 @@ static void http_bounds_a_host(void **state)
         close(clients[i]);
 }
 
-/* All hosts together: beyond the limit each is refused at once, and does not wait. */
-static void http_bounds_all_hosts(void **state)
+/* All hosts together: beyond the limit the oldest without a request makes room for each. */
+static void http_makes_room(void **state)
 {
     struct port *fixture = *state;
     int clients[CONNECTIONS_MAX];
+    size_t bytes;
 
     for (unsigned i = 0; i < CONNECTIONS_MAX; i++)
         clients[i] = connect_from(fixture->port, i % 4);
-    ask(clients[CONNECTIONS_MAX - 1]);
-    for (unsigned i = 0; i < 30; i++)
-        expect_refused(connect_from(fixture->port, 9));
+    ask_briefly(clients[0]);
+    ask_briefly(clients[CONNECTIONS_MAX - 1]);
+    for (unsigned i = 1; i <= 30; i++) {
+        int another = connect_from(fixture->port, 4 + i % 4);
+
+        ask_briefly(another);
+        assert_false(listen_to(clients[i], PATIENCE_MS, &bytes));
+        close(clients[i]);
+        clients[i] = another;
+    }
     assert_int_equal(metric(fixture, "kvrail_http_connections_refused_total{limit=\"all\"}"), 30);
-    ask(clients[0]);
+    ask_briefly(clients[0]);
+    ask_briefly(clients[CONNECTIONS_MAX - 1]);
     for (unsigned i = 0; i < CONNECTIONS_MAX; i++)
         close(clients[i]);
+}
+
+/* Where all have asked, a host gets as many as others have, and no more. */
+static void http_shares_among_hosts(void **state)
+{
+    struct port *fixture = *state;
+    int clients[CONNECTIONS_MAX], others[CONNECTIONS_MAX / 5];
+    size_t bytes, ended = 0;
+
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
+        clients[i] = connect_from(fixture->port, i % 4);
+        ask_briefly(clients[i]);
+    }
+    for (unsigned i = 0; i < CONNECTIONS_MAX / 5; i++) {
+        others[i] = connect_from(fixture->port, 9);
+        ask_briefly(others[i]);
+    }
+    for (unsigned i = 0; i < 5; i++)
+        expect_refused(connect_from(fixture->port, 9));
+    for (unsigned i = 0; i < CONNECTIONS_MAX; i++) {
+        ended += !listen_to(clients[i], 0, &bytes);
+        close(clients[i]);
+    }
+    assert_int_equal(ended, CONNECTIONS_MAX / 5);
+    for (unsigned i = 0; i < CONNECTIONS_MAX / 5; i++) {
+        ask_briefly(others[i]);
+        close(others[i]);
+    }
 }
 
 /* Requests that began earlier are completed after the writer has gone: each gets 503, so that its
@@ -311,7 +359,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(http_hangs_up_with_its_client, setup, teardown),
         cmocka_unit_test_setup_teardown(http_ends_the_slow, setup, teardown),
         cmocka_unit_test_setup_teardown(http_bounds_a_host, setup_for_few, teardown),
-        cmocka_unit_test_setup_teardown(http_bounds_all_hosts, setup_for_few, teardown),
+        cmocka_unit_test_setup_teardown(http_makes_room, setup_for_few, teardown),
+        cmocka_unit_test_setup_teardown(http_shares_among_hosts, setup_for_few, teardown),
         WITH_STORE(http_refuses_what_comes_after_the_writer),
         cmocka_unit_test_setup_teardown(http_has_room_for_a_whole_fleet, setup, teardown),
     };

@@ -33,7 +33,7 @@ static void both_limits_hold(void **state)
     struct http_limits limits;
 
     (void)state;
-    assert_int_equal(http_limits_init(&limits, 4, 2), KVR_OK);
+    assert_int_equal(http_limits_init(&limits, 4, 2, 4), KVR_OK);
     http_limits_joined(&limits, 1);
     assert_int_equal(http_limits_reached(&limits, 1, 1), HTTP_LIMIT_END);
     http_limits_joined(&limits, 1);
@@ -57,7 +57,7 @@ static void no_limit_of_a_host_is_no_limit(void **state)
     struct http_limits limits;
 
     (void)state;
-    assert_int_equal(http_limits_init(&limits, 100, 0), KVR_OK);
+    assert_int_equal(http_limits_init(&limits, 100, 0, 100), KVR_OK);
     for (unsigned i = 0; i < 99; i++)
         http_limits_joined(&limits, 1);
     assert_int_equal(http_limits_reached(&limits, 99, 1), HTTP_LIMIT_END);
@@ -71,7 +71,7 @@ static void the_log_gets_a_line_a_second(void **state)
     kvr_ns now = KVR_S;
 
     (void)state;
-    assert_int_equal(http_limits_init(&limits, 1, 1), KVR_OK);
+    assert_int_equal(http_limits_init(&limits, 1, 1, 1), KVR_OK);
     assert_int_equal(http_limits_say(&limits, false, now), 0);
     assert_int_equal(http_limits_say(&limits, true, now), 1);
     for (unsigned i = 0; i < 1000; i++)
