@@ -3,39 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KIND_MASK    0x0f
-#define ROLE_BIT     0x10
-#define PEER_BIT     0x20
-#define AMOUNTS_BIT  0x40
-#define END_BIT      0x80
-#define NUMBER_BYTES 10 /* of 64 bits */
+#include "base/varint.h"
+
+#define KIND_MASK   0x0f
+#define ROLE_BIT    0x10
+#define PEER_BIT    0x20
+#define AMOUNTS_BIT 0x40
+#define END_BIT     0x80
 
 /* A byte, numbers: sequence, time, bytes, retries, outcome; texts with their lengths. */
-#define RECORD_BYTES_MAX (1 + 5 * NUMBER_BYTES + 1 + KVR_NAME_BYTES + 1 + KVR_DETAIL_BYTES)
+#define RECORD_BYTES_MAX (1 + 5 * KVR_VARINT_BYTES + 1 + KVR_NAME_BYTES + 1 + KVR_DETAIL_BYTES)
 
 _Static_assert(KVR_EVENT_KIND_END <= KIND_MASK + 1, "a kind has four bits");
 _Static_assert(KVR_NAME_BYTES <= 256 && KVR_DETAIL_BYTES <= 256, "a length has one byte");
 
-/* Small numbers of either sign become small ones: 0, -1, 1, -2 … */
-static uint64_t folded(uint64_t difference)
-{
-    return difference << 1 ^ (uint64_t) - (int64_t)(difference >> 63);
-}
-
-static uint64_t unfolded(uint64_t number)
-{
-    return number >> 1 ^ (uint64_t) - (int64_t)(number & 1);
-}
-
 /* ---- write ---- */
-
-static uint8_t *put_number(uint8_t *at, uint64_t number)
-{
-    for (; number > 0x7f; number >>= 7)
-        *at++ = (uint8_t)(number | 0x80);
-    *at++ = (uint8_t)number;
-    return at;
-}
 
 /* room: of the text's array. */
 static uint8_t *put_text(uint8_t *at, const char *text, size_t room)
@@ -53,8 +35,8 @@ static uint8_t *put_record(uint8_t *at, struct event_pack_place *place,
     uint8_t *head = at++;
 
     *head = (uint8_t)(event->kind | (event->role == KVR_ROLE_TARGET ? ROLE_BIT : 0));
-    at = put_number(at, folded(sequence - place->sequence));
-    at = put_number(at, folded((uint64_t)at_ns - place->at_ns));
+    at = kvr_put_varint(at, kvr_fold(sequence - place->sequence));
+    at = kvr_put_varint(at, kvr_fold((uint64_t)at_ns - place->at_ns));
     place->sequence = sequence;
     place->at_ns = (uint64_t)at_ns;
     if (strcmp(event->peer, place->peer) != 0) {
@@ -64,11 +46,11 @@ static uint8_t *put_record(uint8_t *at, struct event_pack_place *place,
     }
     if (event->bytes != 0 || event->retries != 0) {
         *head |= AMOUNTS_BIT;
-        at = put_number(put_number(at, event->bytes), event->retries);
+        at = kvr_put_varint(kvr_put_varint(at, event->bytes), event->retries);
     }
     if (event->outcome != KVR_OK || event->detail[0] != '\0') {
         *head |= END_BIT;
-        at = put_number(at, folded((uint64_t)(int64_t)event->outcome));
+        at = kvr_put_varint(at, kvr_fold((uint64_t)(int64_t)event->outcome));
         at = put_text(at, event->detail, sizeof(event->detail));
     }
     return at;
@@ -110,22 +92,9 @@ static bool take_byte(struct event_unpack *unpack, uint8_t *ret_byte)
     return true;
 }
 
-/* False too for a number that has more bytes than it needs, or more than 64 bits. */
 static bool take_number(struct event_unpack *unpack, uint64_t *ret_number)
 {
-    uint64_t number = 0;
-    uint8_t byte;
-
-    for (unsigned shift = 0; shift < 7 * NUMBER_BYTES; shift += 7) {
-        if (!take_byte(unpack, &byte) || (shift == 63 && byte > 1))
-            return false;
-        number |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *ret_number = number;
-            return byte != 0 || shift == 0;
-        }
-    }
-    return false;
+    return kvr_take_varint(&unpack->bytes, &unpack->count, ret_number);
 }
 
 static bool take_text(struct event_unpack *unpack, char *ret_text, size_t room)
@@ -148,7 +117,7 @@ static bool take_end(struct event_unpack *unpack, struct event_record *record)
 
     if (!take_number(unpack, &number))
         return false;
-    number = unfolded(number);
+    number = kvr_unfold(number);
     if ((int64_t)number < INT32_MIN || (int64_t)number > INT32_MAX)
         return false;
     record->outcome = (kvr_status)(int64_t)number;
@@ -172,8 +141,8 @@ static bool take_record(struct event_unpack *unpack, struct event_record *record
         return false;
     if ((head & END_BIT) != 0 && !take_end(unpack, record))
         return false;
-    place->sequence += unfolded(sequence);
-    place->at_ns += unfolded(at_ns);
+    place->sequence += kvr_unfold(sequence);
+    place->at_ns += kvr_unfold(at_ns);
     record->kind = (kvr_event_kind)(head & KIND_MASK);
     record->role = (head & ROLE_BIT) != 0 ? KVR_ROLE_TARGET : KVR_ROLE_SOURCE;
     record->sequence = place->sequence;
