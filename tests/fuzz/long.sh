@@ -64,6 +64,7 @@ common/wire/engine_message.c
 common/wire/engine_request.c
 common/trace/report.c
 common/trace/report_answer.c
+common/trace/spans.c
 common/trace/trace_file.c
 common/trace/import_csv.c
 common/trace/import_mooncake.c
@@ -75,7 +76,7 @@ scheduler/event_pack.c
 "
 
 # Their unit tests. What no input reaches is there: encoding, names, memory that ends.
-units="unit.message unit.engine_message unit.session unit.report unit.import unit.layout unit.fabric_local \
+units="unit.message unit.engine_message unit.session unit.report unit.spans unit.import unit.layout unit.fabric_local \
 unit.local_copy unit.fabric_local_pages unit.tls_stream unit.synth unit.metrics unit.event_pack"
 
 # shares FILE PROFILE ARGUMENT…: into FILE, of each decoder its name, lines, and those that were reached.
