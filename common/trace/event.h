@@ -66,6 +66,9 @@ struct kvr_event {
     kvr_path path;      /* of its pages at this agent, the least direct that it needs */
     kvr_status outcome; /* FAILING, ENDED: KVR_OK or the reason */
     char detail[KVR_DETAIL_BYTES];
+    /* ENDED, of some transfers: its spans, packed (trace/spans.h); borrowed as the event is. */
+    const uint8_t *spans;
+    uint32_t spans_bytes; /* 0: none */
 };
 
 const char *kvr_event_name(kvr_event_kind kind);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "trace/report_budget.h"
 #include "trace/report_parts.h"
+#include "trace/spans.h"
 
 /* What protobuf-c may allocate for one body: two bytes can announce an event of 200, and 4 MiB of
  * those would ask for half a gigabyte. A full report of honest events needs about 1 MiB. */
@@ -139,6 +140,7 @@ static void event_to_proto(const struct kvr_event *in, Kvrail__Report__Event *ou
     out->source_engine = uuid_bytes(&in->source_engine);
     out->target_engine = uuid_bytes(&in->target_engine);
     out->path = kvr_proto_text(kvr_path_name(in->path));
+    out->spans = kvr_proto_bytes(in->spans, in->spans_bytes);
     if (in->outcome != KVR_OK)
         out->outcome = kvr_proto_text(kvr_status_name(in->outcome));
 }
@@ -339,7 +341,15 @@ static kvr_status status_from(const char *name)
     return known ? status : KVR_INTERNAL;
 }
 
-static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_event *out)
+/* What is longer than spans can be is of a newer agent: without it the event is good. */
+static uint32_t spans_kept(const Kvrail__Report__Event *in)
+{
+    return in->spans.len <= KVR_SPANS_BYTES_MAX ? (uint32_t)in->spans.len : 0;
+}
+
+/* *spans: where its spans go; moved behind them. */
+static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_event *out,
+                                    uint8_t **spans)
 {
     if (!role_from(in->role, &out->role))
         return "role";
@@ -353,6 +363,11 @@ static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_
     out->kind = kvr_event_from_name(in->kind);
     out->path = kvr_path_from_name(in->path);
     out->outcome = status_from(in->outcome);
+    out->spans_bytes = spans_kept(in);
+    if (out->spans_bytes == 0)
+        return NULL;
+    out->spans = memcpy(*spans, in->spans.data, out->spans_bytes);
+    *spans += out->spans_bytes;
     return NULL;
 }
 
@@ -427,7 +442,8 @@ static const char *facts_from_proto(const Kvrail__Report__Facts *in, struct kvr_
     return wrong != NULL ? wrong : facts_lists_from_proto(in, out);
 }
 
-/* One block: the report, its facts and its events; and the pairs, in a block of their own. */
+/* One block: the report, its facts and its events, with their spans behind them; and the pairs, in
+ * a block of their own. */
 struct decoded {
     struct kvr_report report;
     struct kvr_agent_facts facts;
@@ -437,9 +453,12 @@ struct decoded {
 
 static struct decoded *decoded_open(const Kvrail__Report__Report *in)
 {
-    struct decoded *decoded =
-        calloc(1, sizeof(*decoded) + in->n_events * sizeof(decoded->events[0]));
+    size_t bytes = sizeof(struct decoded) + in->n_events * sizeof(struct kvr_event);
+    struct decoded *decoded;
 
+    for (size_t i = 0; i < in->n_events; i++)
+        bytes += spans_kept(in->events[i]);
+    decoded = calloc(1, bytes);
     if (decoded == NULL || in->n_pairs == 0)
         return decoded;
     decoded->pairs = calloc(1, sizeof(*decoded->pairs));
@@ -453,6 +472,7 @@ static struct decoded *decoded_open(const Kvrail__Report__Report *in)
 static const char *report_from_proto(const Kvrail__Report__Report *in, struct decoded *decoded)
 {
     struct kvr_report *out = &decoded->report;
+    uint8_t *spans = (uint8_t *)&decoded->events[in->n_events];
     const char *wrong;
 
     if (in->agent[0] == '\0')
@@ -466,7 +486,7 @@ static const char *report_from_proto(const Kvrail__Report__Report *in, struct de
     if (in->sequence_held == 0)
         out->sequence_held = in->sequence_first;
     for (size_t i = 0; i < in->n_events; i++) {
-        wrong = event_from_proto(in->events[i], &decoded->events[i]);
+        wrong = event_from_proto(in->events[i], &decoded->events[i], &spans);
         if (wrong != NULL)
             return wrong;
     }

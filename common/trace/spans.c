@@ -35,7 +35,7 @@ bool kvr_spans_wanted(const struct kvr_spans_choice *choice, const struct kvr_sp
 
 /* ---- write ---- */
 
-/* How long before the end, in microseconds: rounded so that what came first stays first. */
+/* How long before the end, in microseconds. An earlier time is never shown as a later one. */
 static uint8_t *put_time(uint8_t *at, kvr_ns time, kvr_ns end, uint64_t *before_us)
 {
     uint64_t us;

@@ -57,10 +57,15 @@ static inline void kvr_span_begins(struct kvr_span_book *book, uint32_t layer, k
         book->layers[layer - book->layer_first].begins = now;
 }
 
+/* The thread that ends it may have read the clock before the one that began it. */
 static inline void kvr_span_ends(struct kvr_span_book *book, uint32_t layer, kvr_ns now)
 {
-    if (book != NULL && layer - book->layer_first < book->layer_count)
-        book->layers[layer - book->layer_first].ends = now;
+    struct kvr_layer_span *span;
+
+    if (book == NULL || layer - book->layer_first >= book->layer_count)
+        return;
+    span = &book->layers[layer - book->layer_first];
+    span->ends = now > span->begins ? now : span->begins;
 }
 
 /* Which transfers are sent. */

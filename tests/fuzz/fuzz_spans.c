@@ -31,11 +31,9 @@ static struct kvr_span_book *book_of(const struct kvr_spans *spans)
     check(book != NULL, "no memory");
     kvr_span_book_open(book, 0, spans->layer_first, spans->layer_count);
     for (uint32_t i = 0; i < spans->layer_count; i++) {
-        uint32_t layer = spans->layer_first + i;
-
-        check(layer < KVR_LAYERS_MAX, "a layer that no model has");
-        kvr_span_begins(book, layer, time_of(spans->layers[i].begins_us));
-        kvr_span_ends(book, layer, time_of(spans->layers[i].ends_us));
+        check(spans->layer_first + i < KVR_LAYERS_MAX, "a layer that no model has");
+        book->layers[i].begins = time_of(spans->layers[i].begins_us);
+        book->layers[i].ends = time_of(spans->layers[i].ends_us);
     }
     for (uint32_t i = 0; i < spans->rail_count; i++) {
         check(spans->rails[i].rail < KVR_RAILS_MAX, "a rail that no agent has");

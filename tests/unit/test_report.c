@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "trace/report.h"
+#include "trace/spans.h"
 
 static struct kvr_event sample_event(void)
 {
@@ -185,6 +186,37 @@ static void report_says_how_rails_reach_each_other(void **state)
     report.pairs = NULL;
     decoded = round_trip(&report);
     assert_null(decoded->pairs);
+    kvr_report_free(decoded);
+}
+
+/* Those of a newer agent may be longer: the event comes without them. */
+static void report_brings_the_spans_of_an_end(void **state)
+{
+    static uint8_t spans[KVR_SPANS_BYTES_MAX + 1];
+    struct kvr_event events[3] = {sample_event(), sample_event(), sample_event()};
+    struct kvr_report report = {
+        .agent = "decode-0", .sequence_first = 1, .events = events, .event_count = 3};
+    struct kvr_report *decoded;
+    uint8_t *bytes;
+    size_t size;
+
+    (void)state;
+    memset(spans, 0x5a, sizeof(spans));
+    spans[0] = 1;
+    events[0].spans = events[1].spans = spans;
+    events[0].spans_bytes = KVR_SPANS_BYTES_MAX;
+    events[1].spans_bytes = KVR_SPANS_BYTES_MAX + 1;
+    assert_int_equal(kvr_report_encode(&report, &bytes, &size), KVR_OK);
+    assert_int_equal(kvr_report_decode(bytes, size, &decoded, NULL), KVR_OK);
+    free(bytes);
+    assert_int_equal(decoded->event_count, 3);
+    assert_int_equal(decoded->events[0].spans_bytes, KVR_SPANS_BYTES_MAX);
+    assert_memory_equal(decoded->events[0].spans, spans, KVR_SPANS_BYTES_MAX);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(decoded->events[i].spans_bytes, 0);
+        assert_null(decoded->events[i].spans);
+        assert_string_equal(decoded->events[i].detail, events[i].detail);
+    }
     kvr_report_free(decoded);
 }
 
@@ -488,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report_survives_a_round_trip),
         cmocka_unit_test(report_says_how_rails_reach_each_other),
+        cmocka_unit_test(report_brings_the_spans_of_an_end),
         cmocka_unit_test(report_holds_a_full_batch),
         cmocka_unit_test(report_followed_by_an_envelope_is_one_report),
         cmocka_unit_test(report_text_that_cannot_be_printed_becomes_question_marks),

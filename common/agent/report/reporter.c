@@ -23,15 +23,37 @@ static void wake(struct kvr_reporter *reporter)
         (void)!write(reporter->wake_fd, &one, sizeof(one));
 }
 
+/* The event as it waits in the ring: its spans are its own then. Without memory it has none. */
+static struct kvr_event kept(const struct kvr_event *event)
+{
+    struct kvr_event own = *event;
+    uint8_t *spans = event->spans_bytes > 0 ? malloc(event->spans_bytes) : NULL;
+
+    if (spans != NULL)
+        memcpy(spans, event->spans, event->spans_bytes);
+    own.spans = spans;
+    own.spans_bytes = spans != NULL ? event->spans_bytes : 0;
+    return own;
+}
+
+void reporter_event_done(const struct kvr_event *event)
+{
+    free((void *)(uintptr_t)event->spans);
+}
+
 static void sink_emit(void *self, const struct kvr_event *event)
 {
     struct kvr_reporter *reporter = self;
+    struct kvr_event own;
 
     atomic_fetch_add_explicit(&reporter->emitted, 1, memory_order_relaxed);
     if (reporter->counting_only)
         return;
-    if (!kvr_ring_push(&reporter->ring, event))
+    own = kept(event);
+    if (!kvr_ring_push(&reporter->ring, &own)) {
         atomic_fetch_add_explicit(&reporter->dropped, 1, memory_order_relaxed);
+        reporter_event_done(&own);
+    }
     /* The reporter says `asleep` and then looks at the ring; here it is the other way round. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&reporter->asleep, memory_order_relaxed))

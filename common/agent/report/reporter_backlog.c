@@ -39,6 +39,15 @@ void reporter_spill(struct kvr_reporter *reporter, size_t memory_bytes_max)
         kvr_spool_sync(reporter->spool);
 }
 
+/* They are in a batch, or lost. */
+static void forget_gathered(struct kvr_reporter *reporter)
+{
+    for (uint32_t i = 0; i < reporter->gathered_count; i++)
+        reporter_event_done(&reporter->gathered[i]);
+    reporter->gathered_count = 0;
+    reporter->gathered_spans = 0;
+}
+
 /* Makes a batch of the gathered events. */
 static void seal(struct kvr_reporter *reporter)
 {
@@ -50,11 +59,13 @@ static void seal(struct kvr_reporter *reporter)
                                 .event_count = reporter->gathered_count};
     struct batch *batch = calloc(1, sizeof(*batch));
     size_t bytes;
+    bool encoded;
 
     memcpy(report.agent, reporter->agent, sizeof(report.agent));
     reporter->sequence_next += report.event_count;
-    reporter->gathered_count = 0;
-    if (batch == NULL || kvr_report_encode(&report, &batch->report, &bytes) != KVR_OK) {
+    encoded = batch != NULL && kvr_report_encode(&report, &batch->report, &bytes) == KVR_OK;
+    forget_gathered(reporter);
+    if (!encoded) {
         reporter->dropped += report.event_count;
         free(batch);
         return;
@@ -77,7 +88,9 @@ void reporter_gather(struct kvr_reporter *reporter, kvr_ns now, bool now_or_neve
     while (kvr_ring_pop(&reporter->ring, room)) {
         if (reporter->gathered_count++ == 0)
             reporter->gathered_since = now;
-        if (reporter->gathered_count == KVR_REPORT_EVENTS_MAX)
+        reporter->gathered_spans += room->spans_bytes;
+        if (reporter->gathered_count == KVR_REPORT_EVENTS_MAX ||
+            reporter->gathered_spans > SPANS_BYTES_MAX)
             seal(reporter);
         room = &reporter->gathered[reporter->gathered_count];
     }
@@ -132,6 +145,11 @@ void reporter_look_for_losses(struct kvr_reporter *reporter)
 
 void reporter_backlog_done(struct kvr_reporter *reporter)
 {
+    struct kvr_event event;
+
+    while (kvr_ring_pop(&reporter->ring, &event))
+        reporter_event_done(&event);
+    forget_gathered(reporter);
     while (reporter->oldest != NULL)
         batch_free(take_oldest(reporter));
 }

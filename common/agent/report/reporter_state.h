@@ -11,9 +11,10 @@
 #include "base/ring.h"
 #include "base/url.h"
 
-#define BATCH_NS     (200 * KVR_MS)          /* an event waits this long for others */
-#define ANSWER_BYTES KVR_REPORT_ANSWER_BYTES /* what is kept of it */
-#define URL_BYTES    (KVR_URL_BYTES + 32)
+#define BATCH_NS        (200 * KVR_MS)          /* an event waits this long for others */
+#define ANSWER_BYTES    KVR_REPORT_ANSWER_BYTES /* what is kept of it */
+#define SPANS_BYTES_MAX (2u << 20) /* of a batch: a report has room for these and its events */
+#define URL_BYTES       (KVR_URL_BYTES + 32)
 
 /* A batch in memory, encoded. */
 struct batch {
@@ -30,7 +31,7 @@ struct kvr_reporter {
     bool counting_only;
 
     /* loop thread → reporter thread */
-    struct kvr_ring ring;
+    struct kvr_ring ring; /* of events; the spans of each are its own */
     _Atomic bool asleep, stopping;
     int wake_fd;
     pthread_mutex_t facts_lock;
@@ -58,6 +59,7 @@ struct kvr_reporter {
     pthread_t thread;
     struct kvr_event *gathered;
     uint32_t gathered_count;
+    size_t gathered_spans; /* bytes */
     kvr_ns gathered_since;
     uint64_t sequence_next;
     struct batch *oldest, *newest;
@@ -78,6 +80,9 @@ struct kvr_reporter {
     uint8_t answer[ANSWER_BYTES];
     size_t answer_bytes;
 };
+
+/* Frees the spans of an event that was in the ring. */
+void reporter_event_done(const struct kvr_event *event);
 
 /* reporter_backlog.c: what was not acknowledged yet, oldest first */
 /* Takes events out of the ring; now_or_never: does not wait for more of them. */
