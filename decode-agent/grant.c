@@ -108,6 +108,23 @@ static bool positions_set(struct inbound *inbound, struct transfer *transfer)
     return true;
 }
 
+/* Without memory the transfer goes on, and is not reported. */
+static void spans_open(struct inbound *inbound, struct transfer *transfer, struct landing *landing)
+{
+    uint32_t layer_first, layer_count;
+    struct kvr_span_book *book;
+
+    if (inbound->options.spans.every == 0)
+        return;
+    kvr_region_set_layers(landing->set, &layer_first, &layer_count);
+    book = kvr_buddy_alloc(inbound->memory, kvr_span_book_bytes(layer_count));
+    if (book == NULL)
+        return;
+    kvr_span_book_open(book, inbound->now, layer_first, layer_count);
+    landing->arrived.spans = book->rails;
+    transfer->grant.spans = book;
+}
+
 void transfer_grant(struct inbound *inbound, struct transfer *transfer)
 {
     const _Atomic uint64_t *word = NULL;
@@ -149,6 +166,7 @@ void transfer_grant(struct inbound *inbound, struct transfer *transfer)
     landing->staging.offset = transfer->quota.offset;
     landing->staging.bytes = transfer->quota.bytes;
     landing->staging.room_step = staging_quota_step(transfer);
+    spans_open(inbound, transfer, landing);
     transfer->grant.landing = landing;
     transfer->grant.rail_group = transfer->grant.granted_group = landing->set->locals[0]->home;
     transfer_on(&transfer->state, T_ON_GRANTED);

@@ -12,8 +12,10 @@ struct transfer;
 struct grant {
     struct landing *landing; /* NULL before the first GRANT */
     uint64_t *taken;         /* a bit for each chunk that was given to a copy; NULL: not staged */
-    uint32_t rail_group;     /* of this agent, where the transfer lands */
-    uint32_t granted_group;  /* group of the rails that the last GRANT named */
+    struct kvr_span_book
+        *spans;          /* its rails are lent to the landing; NULL: not asked for, or no memory */
+    uint32_t rail_group; /* of this agent, where the transfer lands */
+    uint32_t granted_group; /* group of the rails that the last GRANT named */
     bool same_host; /* it named rails over which this agent copies from the source's memory, though
                        the rail group has cards too */
     uint32_t tag;   /* of every write of the transfer; 0 before the first GRANT */

@@ -257,7 +257,7 @@ static void group_transfer(struct inbound *inbound, struct transfer *transfer,
         grant_keys_closed(inbound, transfer, message->keys);
         break;
     case LAND_LAYER:
-        layer_landed(inbound, transfer, message->layer.segment, message->layer.layer);
+        layer_landed(inbound, transfer, &message->layer);
         break;
     case LAND_ALL:
         transfer->delivery.all_in = true;

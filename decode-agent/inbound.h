@@ -52,6 +52,7 @@
 #include "base/pool.h"
 #include "base/table.h"
 #include "device/staging_pool.h"
+#include "trace/spans.h"
 #include "wire/nonce.h"
 
 struct inbound_options {
@@ -68,6 +69,7 @@ struct inbound_options {
     bool without_secret;                     /* --insecure: fetches without a secret are taken */
     uint64_t nonce_key[KVR_NONCE_KEY_WORDS]; /* random for each boot: names of transfers */
     struct kvr_write_limits limits;
+    struct kvr_spans_choice spans;
     uint64_t stage_bytes;   /* staging memory that sources may write fragments to; 0: none */
     kvr_digest_mode digest; /* the least that is hashed; a source may ask for more */
 };

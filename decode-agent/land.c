@@ -31,11 +31,13 @@ struct landing_segment *land_segment_of(const struct landing *landing, uint32_t 
     return segment;
 }
 
-static void bytes_count(struct land *land, const struct landing_segment *segment, uint32_t rail,
-                        uint32_t chunk)
+static void bytes_count(struct land *land, struct landing *landing,
+                        const struct landing_segment *segment, uint32_t rail, uint32_t chunk)
 {
     uint64_t bytes = kvr_plan_chunk_bytes(segment->plan, chunk - segment->chunk_first);
 
+    if (landing->arrived.spans != NULL)
+        landing->arrived.spans[rail].bytes += bytes;
     bytes += atomic_load_explicit(&land->bytes[rail], memory_order_relaxed);
     atomic_store_explicit(&land->bytes[rail], bytes, memory_order_relaxed);
 }
@@ -53,14 +55,15 @@ void land_chunk_in(struct land *land, struct landing *landing, uint32_t chunk)
         return;
     }
     kvr_group_stamp(land->group, KVR_STATION_LANDED);
-    land_report(land, landing, LAND_MESSAGE(LAND_LAYER, .layer = {segment->segment, layer}));
+    land_report(land, landing,
+                LAND_MESSAGE(LAND_LAYER, .layer = {segment->segment, layer, land->now}));
 }
 
 /* The segment of the chunk is known. */
 static void chunk_arrived(struct land *land, struct landing *landing,
                           const struct landing_segment *segment, uint32_t rail, uint32_t chunk)
 {
-    bytes_count(land, segment, rail, chunk);
+    bytes_count(land, landing, segment, rail, chunk);
     landing->staging.waiting += landing->staging.stage != NULL;
     if (landing->staging.stage == NULL || KVR_MUTANT(done_before_the_copy))
         land_chunk_in(land, landing, chunk);
@@ -119,7 +122,7 @@ chunk_received(struct land *land, kvr_ns now, uint32_t rail, uint32_t epoch, uin
     bool first = known && !bit_get(landing, chunk);
     bool expected = known && land_is_second_posting(landing, rail, epoch, chunk, first);
 
-    land->arrived_at[landing->peer][rail] = now;
+    land->now = land->arrived_at[landing->peer][rail] = now;
     land_count_arrival(landing, rail, epoch, gone || (known && !first && !expected));
     if (gone) {
         doom_report(land, landing, LAND_REVOKED);
@@ -134,6 +137,8 @@ chunk_received(struct land *land, kvr_ns now, uint32_t rail, uint32_t epoch, uin
         if (segment != NULL) /* else its PLAN is still on the way, and counts it */
             chunk_arrived(land, landing, segment, rail, chunk);
         check_all(land, landing);
+    } else if (landing->arrived.spans != NULL) {
+        landing->arrived.spans[rail].retries++;
     }
     land_quiet_check(land, landing);
 }
@@ -196,7 +201,8 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
             chunk_arrived(land, landing, segment, landing->arrived.counts[0].rail, chunk);
         }
         if (chunks.chunk_count == 0)
-            land_report(land, landing, LAND_MESSAGE(LAND_LAYER, .layer = {segment->segment, i}));
+            land_report(land, landing,
+                        LAND_MESSAGE(LAND_LAYER, .layer = {segment->segment, i, land->now}));
     }
     land_stage_room(land, landing);
 }
@@ -305,6 +311,7 @@ static void land_command(void *self, kvr_ns now, const struct kvr_group_message 
     const union land_message message = land_message_of(any);
     struct landing *landing;
 
+    land->now = now;
     if (group_command(land, now, &message))
         return;
     assert(message.landing < KVR_TRANSFERS_MAX && land->landings[message.landing] != NULL);

@@ -15,6 +15,7 @@
 #include "base/state.h"
 #include "decode-agent/land_message.h"
 #include "device/stage.h"
+#include "trace/spans.h"
 #include "wire/revocation_words.h"
 
 struct land;
@@ -48,6 +49,8 @@ struct landing_arrivals {
                          then once over another; NULL: none */
     uint64_t total;
     uint64_t rails; /* bit r: rail r carried a part */
+    struct kvr_rail_span
+        *spans; /* of each rail, without writes; the loop's, lent; NULL: not asked for */
 };
 
 KVR_STATE_MACHINE(landing_quiet);

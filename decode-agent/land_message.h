@@ -126,6 +126,7 @@ struct land_epoch {
 struct land_layer {
     uint32_t segment;
     uint32_t layer; /* index in the segment's plan */
+    kvr_ns at;      /* its last chunk landed */
 };
 
 struct land_closed {

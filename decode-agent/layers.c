@@ -191,6 +191,7 @@ static void layer_in(struct inbound *inbound, const struct transfer *transfer,
         if (at->group == segment->group && at->plan->token_first == *end && at->in[index])
             *end = at->plan->token_end;
     layer_announce(inbound, fetch, layer);
+    kvr_span_ends(transfer->grant.spans, layer, inbound->now);
 }
 
 /* ---- what the sources give ------------------------------------------------------------------- */
@@ -283,19 +284,22 @@ bool layers_give_nothing(const struct fetch *fetch, const struct transfer *trans
 
 /* ---- landing --------------------------------------------------------------------------------- */
 
-void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment_number,
-                  uint32_t layer)
+void layer_landed(struct inbound *inbound, struct transfer *transfer,
+                  const struct land_layer *landed)
 {
     struct landing_segment *segment = transfer->intake.segments;
+    struct kvr_chunk_run chunks;
 
     if (transfer->state != T_LIVE)
         return;
-    while (segment->segment != segment_number)
+    while (segment->segment != landed->segment)
         segment = segment->loop_next;
+    kvr_span_begins(transfer->grant.spans, kvr_plan_layer(segment->plan, landed->layer, &chunks),
+                    landed->at);
     if (!transfer_trusted(inbound, transfer))
-        segment->held[layer] = true;
+        segment->held[landed->layer] = true;
     else
-        layer_in(inbound, transfer, segment, layer);
+        layer_in(inbound, transfer, segment, landed->layer);
 }
 
 void layers_release(struct inbound *inbound, struct transfer *transfer)

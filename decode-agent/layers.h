@@ -16,8 +16,8 @@ bool layers_give_nothing(const struct fetch *fetch, const struct transfer *trans
 /* The source has said that it gives the KV group (none: that it gives nothing of it). */
 bool layers_decided(const struct fetch *fetch, const struct transfer *transfer, uint32_t group,
                     bool none);
-void layer_landed(struct inbound *inbound, struct transfer *transfer, uint32_t segment,
-                  uint32_t layer);
+void layer_landed(struct inbound *inbound, struct transfer *transfer,
+                  const struct land_layer *layer);
 void layers_release(struct inbound *inbound, struct transfer *transfer);
 void layers_close(struct inbound *inbound, struct fetch *fetch);
 /* How many layers the target rank has, and how many of the first ones are in place for all

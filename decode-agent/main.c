@@ -80,6 +80,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .without_secret = config->tls.insecure,
         .nonce_key = {kvr_random_u64(), kvr_random_u64()},
         .limits = *limits,
+        .spans = config->spans,
         .stage_bytes =
             strcmp(config->fragments, "direct") == 0 ? 0 : config->copying.staging_memory,
         .digest = kvr_agent_digest(config),

@@ -79,6 +79,7 @@ static void transfer_free(struct inbound *inbound, struct transfer *transfer)
     kvr_buddy_free(inbound->memory, transfer->slots.bits);
     kvr_buddy_free(inbound->memory, transfer->slots.again);
     kvr_buddy_free(inbound->memory, transfer->grant.taken);
+    kvr_buddy_free(inbound->memory, transfer->grant.spans);
     kvr_secret_wipe(&transfer->proof_key, sizeof(transfer->proof_key));
     kvr_table_remove(&inbound->by_nonce, transfer->nonce);
     kvr_pool_release(&inbound->transfers, transfer->id);

@@ -32,10 +32,25 @@ static kvr_path path_of(const struct fetch *fetch, const struct transfer *transf
     return transfer->grant.same_host && path == KVR_PATH_HOST ? KVR_PATH_LOCAL : path;
 }
 
+/* The landing is the loop's again. RAIL_LOST may have named a rail that there is not, which has no
+ * writes. */
+static uint32_t spans_pack(const struct inbound *inbound, const struct transfer *transfer,
+                           uint8_t bytes[KVR_SPANS_BYTES_MAX])
+{
+    const struct landing_arrivals *arrived = &transfer->grant.landing->arrived;
+    struct kvr_span_book *book = transfer->grant.spans;
+
+    for (uint32_t i = 0; i < arrived->count_count; i++)
+        if (arrived->counts[i].rail < KVR_RAILS_MAX)
+            book->rails[arrived->counts[i].rail].writes += arrived->counts[i].count;
+    return (uint32_t)kvr_spans_pack(book, KVR_ROLE_TARGET, inbound->now, bytes);
+}
+
 void transfer_report(struct inbound *inbound, const struct transfer *transfer, kvr_event_kind kind)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
     const struct kvr_event_sink *sink = &inbound->ports->events;
+    uint8_t spans[KVR_SPANS_BYTES_MAX];
     struct kvr_event event = {
         .kind = kind,
         .role = KVR_ROLE_TARGET,
@@ -65,5 +80,10 @@ void transfer_report(struct inbound *inbound, const struct transfer *transfer, k
     if (source_link_answered(&transfer->link)) /* else the number may be an older session's */
         memcpy(event.peer, inbound->peers[transfer->link.peer].agent, sizeof(event.peer));
     memcpy(event.detail, transfer->failure.detail, sizeof(event.detail));
+    if (kind == KVR_EVENT_ENDED &&
+        kvr_spans_wanted(&inbound->options.spans, transfer->grant.spans, &event)) {
+        event.spans = spans;
+        event.spans_bytes = spans_pack(inbound, transfer, spans);
+    }
     sink->emit(sink->self, &event);
 }

@@ -111,6 +111,22 @@ void grant_take(const struct outbound *outbound, struct source_transfer *transfe
                             (rails & ~outbound->peers[transfer->peer].same_host) == 0;
 }
 
+/* Without memory the transfer goes on, and is not reported. */
+static struct kvr_span_book *spans_open(const struct outbound *outbound,
+                                        const struct kvr_region_set *set)
+{
+    struct kvr_span_book *book;
+    uint32_t layer_first, layer_count;
+
+    if (outbound->options.spans.every == 0)
+        return NULL;
+    kvr_region_set_layers(set, &layer_first, &layer_count);
+    book = kvr_buddy_alloc(outbound->memory, kvr_span_book_bytes(layer_count));
+    if (book != NULL)
+        kvr_span_book_open(book, outbound->now, layer_first, layer_count);
+    return book;
+}
+
 void grant_received(struct outbound *outbound, struct source_transfer *transfer,
                     const struct kvr_msg_grant *grant)
 {
@@ -146,6 +162,7 @@ void grant_received(struct outbound *outbound, struct source_transfer *transfer,
     job->tag = grant->tag;
     transfer->grant.staging_quota = grant->quota_bytes;
     job->digest = transfer->digest.mode;
+    job->posts.spans = transfer->grant.spans = spans_open(outbound, publish->set);
     job->turn.deadline = transfer->match.deadline;
     job->turn.priority = transfer->match.priority;
     job->turn.tenant = publish->tenant;

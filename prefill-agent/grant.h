@@ -16,6 +16,8 @@ struct source_grant {
     uint64_t rails;              /* bits of the target's rails */
     struct kvr_remote_key *keys; /* of the first GRANT that had any (push_job.h); NULL: none had */
     uint32_t slot_count;
+    struct kvr_span_book
+        *spans;             /* the rail thread's as the job is; NULL: not asked for, or no memory */
     uint64_t staging_quota; /* bytes of the target's staging memory; 0: its pages are written */
     /* Rule 11: of the engine's own words, while the pages are lent to a target that copies; or
      * NULL. */

@@ -122,6 +122,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .failover = config->group_failover,
         .without_secret = config->tls.insecure,
         .limits = *limits,
+        .spans = config->spans,
         .fragments = fragment_choice(config->fragments),
         .fragment_bytes_min = config->fragment_bytes_min,
     };

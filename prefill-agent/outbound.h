@@ -49,6 +49,7 @@
 #include "kv/fragment.h"
 #include "prefill-agent/past.h"
 #include "prefill-agent/targets.h"
+#include "trace/spans.h"
 
 struct outbound_options {
     kvr_ns silence_ns;         /* heartbeat bound */
@@ -60,6 +61,7 @@ struct outbound_options {
     bool failover;                 /* another group carries on for one that is lost */
     bool without_secret;           /* --insecure: publishes and WANTs without a secret are taken */
     struct kvr_write_limits limits;
+    struct kvr_spans_choice spans;
     kvr_fragment_choice fragments; /* what to do about pieces below fragment_bytes_min */
     uint64_t fragment_bytes_min;
     struct kvr_fragment_costs costs;

@@ -24,6 +24,7 @@
 #include "device/stage.h"
 #include "kv/plan.h"
 #include "rail_group/rail_group.h"
+#include "trace/spans.h"
 
 enum push_job_state {
     PUSH_JOB_POSTING,       /* what is ready is posted */
@@ -58,8 +59,9 @@ struct push_segment {
     uint64_t *positions;
     /* push's own */
     uint32_t chunk_next, chunk_ready, layers_ready;
-    uint32_t chunk_room;           /* chunks before it have room there */
-    struct kvr_plan_cursor cursor; /* at chunk_next */
+    uint32_t layers_posted, layer_end; /* of the first layer with chunks never posted: its end */
+    uint32_t chunk_room;               /* chunks before it have room there */
+    struct kvr_plan_cursor cursor;     /* at chunk_next */
 };
 #define PUSH_NOWHERE 255
 
@@ -127,9 +129,11 @@ struct push_turn {
 
 struct push_pair {
     struct kvr_pair pair;
-    uint64_t count; /* accepted posts */
-    bool retired;   /* our endpoint of that time is closed: never used again */
-    bool listed;    /* its chunks were named by PUSH_LISTED */
+    uint64_t count;    /* accepted posts */
+    uint64_t repeated; /* of them, those that were not the first of their chunk */
+    uint64_t bytes;    /* of all of them */
+    bool retired;      /* our endpoint of that time is closed: never used again */
+    bool listed;       /* its chunks were named by PUSH_LISTED */
 };
 
 /* What was posted, and over which pairs. */
@@ -137,7 +141,8 @@ struct push_posts {
     struct push_pair pairs[KVR_EPOCHS_PER_TRANSFER];
     uint32_t pair_count, pair_last; /* pair_last: of the last write */
     uint64_t outstanding, accepted, repeated;
-    uint64_t rails; /* bit r: our rail r carried a part */
+    uint64_t rails;              /* bit r: our rail r carried a part */
+    struct kvr_span_book *spans; /* the loop's, lent; NULL: not asked for */
 };
 
 /* What the loop knows already. */

@@ -74,27 +74,57 @@ static void digest_chunks(const struct push_job *job, struct push_segment *segme
     }
 }
 
-/* Records accepted posts: `count` chunks from `chunk` on went over the pair. */
+/* The chunks before chunk_end have been posted. A chunk that is posted again ends no layer. */
+static void layers_posted(const struct push *push, const struct push_job *job,
+                          struct push_segment *segment, uint32_t chunk_end)
+{
+    const struct kvr_plan *plan = segment->plan;
+
+    while (chunk_end >= segment->layer_end && segment->layers_posted < plan->layer_count) {
+        struct kvr_chunk_run chunks;
+        uint32_t layer = kvr_plan_layer(plan, segment->layers_posted, &chunks);
+
+        segment->layer_end = chunks.chunk_first + chunks.chunk_count;
+        if (chunk_end < segment->layer_end)
+            return;
+        kvr_span_ends(job->posts.spans, layer, push->now);
+        segment->layers_posted++;
+    }
+}
+
+/* Records accepted posts: `count` chunks with `bytes` from `chunk` on went over the pair. */
 static void posted(struct push *push, struct push_job *job, struct push_segment *segment,
-                   uint32_t chunk, uint32_t count, const uint8_t *gathered,
+                   uint32_t chunk, uint32_t count, uint64_t bytes, const uint8_t *gathered,
                    const struct kvr_pair *pair)
 {
     uint32_t where = pair_index(job, pair);
 
     digest_chunks(job, segment, chunk, count, gathered);
     job->posts.pairs[where].count += count;
+    job->posts.pairs[where].bytes += bytes;
     job->posts.rails |= (uint64_t)1 << pair->rail;
     memset(&segment->where[chunk], (int)where, count);
     job->posts.outstanding += count;
     if (job->posts.accepted == 0)
         push_tell(push, job, PUSH_MESSAGE(PUSH_FIRST_POST, .ready_at = job->ready_first));
     job->posts.accepted += count;
+    if (job->posts.spans != NULL)
+        layers_posted(push, job, segment, chunk + count);
 }
 
 static uint64_t immediate_of(const struct push_job *job, uint32_t number)
 {
     return (uint64_t)job->tag << 32 | (uint32_t)job->slots[number >> KVR_SLOT_CHUNK_BITS] << 16 |
            number % KVR_SLOT_CHUNKS;
+}
+
+static uint64_t bytes_of(const struct kvr_group_post *post)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < post->piece_count; i++)
+        bytes += post->pieces[i].bytes;
+    return bytes;
 }
 
 static bool follows(const struct kvr_group_piece *piece, const struct kvr_group_piece *before)
@@ -168,7 +198,7 @@ kvr_status push_post_one(struct push *push, struct push_job *job, struct push_se
     post.piece_count = pieces_place(job, segment, write, pieces);
     status = kvr_group_post(push->group, &post, ret_pair);
     if (status == KVR_OK)
-        posted(push, job, segment, write->chunk, 1,
+        posted(push, job, segment, write->chunk, 1, bytes_of(&post),
                write->gathered != NULL ? job->stage->stage->base + write->gathered->offset : NULL,
                ret_pair);
     return status;
@@ -199,6 +229,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
                               struct kvr_plan_cursor *cursor, uint32_t count, uint32_t *ret_count)
 {
     uint32_t chunk = kvr_plan_cursor_chunk(cursor), number = segment->chunk_first + chunk;
+    uint64_t bytes = 0;
     struct kvr_group_run run = {
         .peer = job->peer,
         .immediate = immediate_of(job, number),
@@ -210,6 +241,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         .direct_copy = job->direct_copy,
         .remotes = job->target->remotes,
         .keys = job->keys,
+        .ret_bytes = &bytes,
     };
     struct kvr_pair pair;
     kvr_status status;
@@ -220,7 +252,7 @@ static kvr_status post_chunks(struct push *push, struct push_job *job, struct pu
         run.count = KVR_SLOT_CHUNKS - number % KVR_SLOT_CHUNKS; /* the rest is another slot's */
     status = kvr_group_post_run(push->group, &run, cursor, ret_count, &pair);
     if (status == KVR_OK)
-        posted(push, job, segment, chunk, *ret_count, NULL, &pair);
+        posted(push, job, segment, chunk, *ret_count, bytes, NULL, &pair);
     return status;
 }
 
@@ -254,6 +286,6 @@ kvr_status push_send(struct push *push, struct push_job *job, struct push_segmen
         return status;
     share_take(push, job, segment, *ret_count);
     if (again && job->stage == NULL)
-        job->posts.repeated += *ret_count;
+        push_count_repeated(job, *ret_count);
     return KVR_OK;
 }

@@ -25,7 +25,8 @@ static struct push_segment *segment_of(const struct push_job *job, uint32_t chun
 }
 
 /* Moves the segment's limit to the layers that are final now. */
-static void move_limit(struct push_segment *segment)
+static void move_limit(const struct push *push, const struct push_job *job,
+                       struct push_segment *segment)
 {
     const struct kvr_plan *plan = segment->plan;
     uint64_t final = UINT64_MAX;
@@ -42,6 +43,7 @@ static void move_limit(struct push_segment *segment)
         if ((uint64_t)(layer - segment->layer_base) >= final)
             return;
         segment->layers_ready++;
+        kvr_span_begins(job->posts.spans, layer, push->now);
         segment->chunk_ready = chunks.chunk_first + chunks.chunk_count;
     }
     segment->chunk_ready = plan->chunk_count;
@@ -67,7 +69,7 @@ bool push_read_word(const struct push *push, struct push_job *job, struct push_s
 
     if (ready == segment->plan->chunk_count)
         return false;
-    move_limit(segment);
+    move_limit(push, job, segment);
     if (segment->chunk_ready == ready)
         return false;
     kvr_group_stamp(push->group, KVR_STATION_SEEN);

@@ -225,7 +225,7 @@ static kvr_status part_post(struct push *push, struct push_stage *stage, uint32_
     part->posted = true;
     stage->unposted--;
     job->staged--;
-    job->posts.repeated += part->again;
+    push_count_repeated(job, part->again);
     push_check(push, job);
     return KVR_OK;
 }

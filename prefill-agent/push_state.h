@@ -13,6 +13,13 @@ static inline bool push_job_posts(const struct push_job *job)
     return job->state == PUSH_JOB_POSTING || job->state == PUSH_JOB_AWAITING_STOP;
 }
 
+/* So many of the last posts were not the first of their chunks. */
+static inline void push_count_repeated(struct push_job *job, uint32_t count)
+{
+    job->posts.repeated += count;
+    job->posts.pairs[job->posts.pair_last].repeated += count;
+}
+
 /* push_probe.c */
 void push_probe_add(struct push *push, struct visibility_probe *probe);
 bool push_probe_work(struct push *push); /* true when one was posted or answered */

@@ -63,7 +63,7 @@ static void settle(struct outbound *outbound, struct source_transfer *transfer, 
     if (transfer->grant.revocation_word != NULL) /* before the pages can be given back (rule 11) */
         kvr_revocation_word_revoke(transfer->grant.revocation_word);
     transfer->grant.revocation_word = NULL;
-    source_transfer_event(outbound, transfer, KVR_EVENT_ENDED);
+    source_transfer_ended(outbound, transfer);
     if (parked)
         match_unpark(outbound, transfer);
     segments_free(outbound, transfer->announce.waiting);
@@ -77,6 +77,8 @@ static void settle(struct outbound *outbound, struct source_transfer *transfer, 
     }
     kvr_buddy_free(outbound->memory, transfer->grant.keys);
     transfer->grant.keys = NULL;
+    kvr_buddy_free(outbound->memory, transfer->grant.spans);
+    transfer->grant.spans = NULL;
     if (transfer->match.remote != NULL) {
         kvr_page_tables_done(&transfer->match.pages, outbound->memory);
         kvr_region_set_release(transfer->match.remote, outbound->memory);

@@ -32,10 +32,9 @@ static struct kvr_event_way way_of(const struct kvr_fragment_way *way)
     return (struct kvr_event_way){.writes = way->ns != 0 ? way->writes : 0, .ns = way->ns};
 }
 
-static void event_at(struct outbound *outbound, kvr_ns at, const struct source_transfer *transfer,
-                     kvr_event_kind kind)
+static struct kvr_event event_of(const struct outbound *outbound, kvr_ns at,
+                                 const struct source_transfer *transfer, kvr_event_kind kind)
 {
-    const struct kvr_event_sink *sink = &outbound->ports->events;
     struct kvr_event event = {
         .kind = kind,
         .role = KVR_ROLE_SOURCE,
@@ -64,12 +63,22 @@ static void event_at(struct outbound *outbound, kvr_ns at, const struct source_t
         .outcome = transfer->status,
     };
 
-    if (sink->emit == NULL)
-        return;
     memcpy(event.request, transfer->match.request, sizeof(event.request));
     kvr_tenants_name(&outbound->engines.tenants, transfer->match.tenant, event.tenant);
     memcpy(event.peer, outbound->peers[transfer->peer].agent, sizeof(event.peer));
     memcpy(event.detail, transfer->detail, sizeof(event.detail));
+    return event;
+}
+
+static void event_at(struct outbound *outbound, kvr_ns at, const struct source_transfer *transfer,
+                     kvr_event_kind kind)
+{
+    const struct kvr_event_sink *sink = &outbound->ports->events;
+    struct kvr_event event;
+
+    if (sink->emit == NULL)
+        return;
+    event = event_of(outbound, at, transfer, kind);
     sink->emit(sink->self, &event);
 }
 
@@ -77,6 +86,36 @@ void source_transfer_event(struct outbound *outbound, const struct source_transf
                            kvr_event_kind kind)
 {
     event_at(outbound, outbound->now, transfer, kind);
+}
+
+static void rails_sum(const struct push_posts *posts, struct kvr_rail_span *rails)
+{
+    for (uint32_t i = 0; i < posts->pair_count; i++) {
+        const struct push_pair *pair = &posts->pairs[i];
+        struct kvr_rail_span *rail = &rails[pair->pair.rail];
+
+        rail->bytes += pair->bytes;
+        rail->writes += pair->count;
+        rail->retries += pair->repeated;
+    }
+}
+
+void source_transfer_ended(struct outbound *outbound, const struct source_transfer *transfer)
+{
+    const struct kvr_event_sink *sink = &outbound->ports->events;
+    struct kvr_span_book *book = transfer->grant.spans;
+    uint8_t spans[KVR_SPANS_BYTES_MAX];
+    struct kvr_event event;
+
+    if (sink->emit == NULL)
+        return;
+    event = event_of(outbound, outbound->now, transfer, KVR_EVENT_ENDED);
+    if (kvr_spans_wanted(&outbound->options.spans, book, &event)) {
+        rails_sum(&transfer->grant.job->posts, book->rails);
+        event.spans = spans;
+        event.spans_bytes = (uint32_t)kvr_spans_pack(book, KVR_ROLE_SOURCE, outbound->now, spans);
+    }
+    sink->emit(sink->self, &event);
 }
 
 bool source_transfer_lends(const struct outbound *outbound, const struct source_transfer *transfer,

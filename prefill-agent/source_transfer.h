@@ -65,6 +65,8 @@ void source_transfer_tick(struct outbound *outbound, struct source_transfer *tra
 /* Reports an event of now to the scheduler. */
 void source_transfer_event(struct outbound *outbound, const struct source_transfer *transfer,
                            kvr_event_kind kind);
+/* The same of ENDED, with its spans where they are wanted. Its job is the loop's again. */
+void source_transfer_ended(struct outbound *outbound, const struct source_transfer *transfer);
 /* The target may copy from our engine's memory itself: PLAN names the revocation word. */
 bool source_transfer_lends(const struct outbound *outbound, const struct source_transfer *transfer,
                            const struct publish *publish);

@@ -11,6 +11,7 @@
 #include "kv/fragment.h"
 #include "rail_group/rail_options.h"
 #include "tls/tls_options.h"
+#include "trace/spans.h"
 
 struct kvr_agent;
 
@@ -63,6 +64,7 @@ struct kvr_agent_config {
     uint64_t device_failures;
     kvr_ns heartbeat, quiet, drain_timeout;
     uint64_t time_scale;
+    struct kvr_spans_choice spans;
     uint64_t table_memory;
     char fragments[16]; /* the choices differ between the programs */
     /* prefill-agent */

@@ -151,6 +151,14 @@ static const struct kvr_option rows[] = {
         .help =
             "Where to report; port 9470 unless given. Transfers go on without a scheduler. With "
             "--tls-certificate by https; http:// before it says otherwise, on this host."),
+    ROW("control", "spans-every", COUNT, spans.every, .value = "N", .fallback = "100",
+        .max = UINT32_MAX,
+        .help = "Report the times of each layer (ready, posted, landed, delivered) and what each "
+                "rail carried, of one transfer in N. Both agents choose the same ones. All that "
+                "failed or were slow are reported too. 0: none."),
+    ROW("control", "spans-slow", DURATION, spans.slow_ns, .fallback = "1s", .max = 3600 * KVR_S,
+        .help = "A transfer is slow for --spans-every if so much time goes by from its grant to "
+                "its end."),
     ROW("http", "http", STRING, http.listen, .value = "[HOST:]PORT",
         .help = "Serve /metrics and /healthz here, also while no scheduler runs; a port alone is "
                 "one of 127.0.0.1, and port 0 any free one. With --tls-certificate by https, and "

@@ -214,6 +214,7 @@ struct kvr_group_run {
     bool direct_copy;                 /* read from the regions' `moved` instead */
     const struct kvr_remote_region *remotes; /* by its target_layout */
     const struct kvr_remote_key *keys; /* the same, good on each rail; NULL: those of remotes */
+    uint64_t *ret_bytes;               /* of the posted chunks; set with KVR_OK; or NULL */
 };
 /* Posts as many of the chunks as one batch takes, all over one pair: *ret_posted ≥ 1 with KVR_OK,
  * else 0. The cursor ends behind the accepted chunks. An agent posts page after page most of its

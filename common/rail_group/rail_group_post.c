@@ -397,6 +397,8 @@ static kvr_status run_on(struct kvr_group *group, struct group_peer *peer,
         /* A write that ended the batch was the last, unless the provider refused it. */
         look_asked(group, lane.link, tried == KVR_OK && write.acknowledged);
         accepted(group, peer, lane.link, posted, posted_bytes, false);
+        if (run->ret_bytes != NULL)
+            *run->ret_bytes = posted_bytes;
     }
     return tried == KVR_OK ? status : not_accepted(group, peer, lane.link, tried);
 }

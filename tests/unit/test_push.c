@@ -163,6 +163,65 @@ static void push_posts_layers_as_they_become_ready(void **state)
     assert_int_equal(message.sum.repeated, 0);
 }
 
+static struct {
+    struct kvr_span_book book;
+    struct kvr_layer_span layers[SMALL_LAYERS];
+} notes;
+
+static kvr_ns begins(uint32_t layer)
+{
+    return notes.book.layers[layer].begins;
+}
+
+static kvr_ns ends(uint32_t layer)
+{
+    return notes.book.layers[layer].ends;
+}
+
+static int open_narrow(void **state)
+{
+    window = 1;
+    return open_push(state);
+}
+
+/* A layer is posted with its last chunk: two have room at a time. */
+static void push_notes_when_layers_pass(void **state)
+{
+    uint64_t writes = 0, bytes = 0;
+    kvr_ns seen;
+
+    (void)state;
+    kvr_span_book_open(&notes.book, now, 0, SMALL_LAYERS);
+    job.posts.spans = &notes.book;
+    job_open(KVR_DIGEST_OFF);
+    tell_push(PUSH_MESSAGE(PUSH_FINAL));
+    now += KVR_MS;
+    layers_ready(1);
+    seen = now;
+    assert_int_equal(begins(0), seen);
+    assert_int_equal(ends(0) + begins(1) + ends(1), 0);
+    now += KVR_MS;
+    complete_all();
+    assert_int_equal(job.posts.accepted, SMALL_PLANNED);
+    assert_int_equal(begins(0), seen);
+    assert_int_equal(ends(0), now);
+    assert_int_equal(begins(1) + ends(1), 0);
+    seen = now += KVR_MS;
+    for (layers_ready(SMALL_LAYERS); job.posts.accepted < SMALL_CHUNKS; now += KVR_MS) {
+        assert_int_equal(ends(1), 0);
+        complete_all();
+    }
+    assert_int_equal(begins(1), seen);
+    assert_true(ends(1) > seen && ends(1) < now);
+    for (uint32_t i = 0; i < job.posts.pair_count; i++) {
+        writes += job.posts.pairs[i].count;
+        bytes += job.posts.pairs[i].bytes;
+        assert_int_equal(job.posts.pairs[i].repeated, 0);
+    }
+    assert_int_equal(writes, SMALL_CHUNKS);
+    assert_int_equal(bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES);
+}
+
 /* Rule 4: counts of accepted posts by (target rail, epoch), sent before POSTED. */
 static void push_counts_what_was_accepted(void **state)
 {
@@ -286,6 +345,7 @@ static void push_posts_again_what_is_missing(void **state)
     assert_int_equal(message.sum.round, 3);
     assert_int_equal(message.sum.posted, SMALL_CHUNKS + 2);
     assert_int_equal(message.sum.repeated, 2);
+    assert_int_equal(job.posts.pairs[0].repeated + job.posts.pairs[1].repeated, 2);
     free(retransmit);
 }
 
@@ -499,6 +559,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_push, close_push)
     const struct CMUnitTest tests[] = {
         CASE(push_posts_layers_as_they_become_ready),
+        cmocka_unit_test_setup_teardown(push_notes_when_layers_pass, open_narrow, close_push),
         CASE(keys_of_the_grant_are_used),
         CASE(push_counts_what_was_accepted),
         CASE(push_gives_back_after_the_last_completion),

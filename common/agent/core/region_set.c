@@ -130,6 +130,22 @@ kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups)
     return path;
 }
 
+void kvr_region_set_layers(const struct kvr_region_set *set, uint32_t *ret_first,
+                           uint32_t *ret_count)
+{
+    uint32_t first = UINT32_MAX, end = 0;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct kvr_region_layout *layout = &set->layouts[i];
+        uint32_t layout_end = layout->layer_first + layout->layer_count;
+
+        first = kvr_min_u32(first, layout->layer_first);
+        end = layout_end > end ? layout_end : end;
+    }
+    *ret_first = end > first ? first : 0;
+    *ret_count = end > first ? end - first : 0;
+}
+
 kvr_status kvr_region_set_hashed(const struct kvr_region_set *set, kvr_digest_mode digest,
                                  struct kvr_error *error)
 {

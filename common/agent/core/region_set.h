@@ -34,6 +34,9 @@ bool kvr_region_set_group(const struct kvr_region_set *set, uint32_t group,
                           uint32_t *ret_page_tokens, uint32_t *ret_page_limit);
 /* Every region is registered on one of these rails (bits). Our own engine's set. */
 bool kvr_region_set_lies_on(const struct kvr_region_set *set, uint64_t rails);
+/* The layers of all regions: the number of the first, and up to the last. */
+void kvr_region_set_layers(const struct kvr_region_set *set, uint32_t *ret_first,
+                           uint32_t *ret_count);
 /* The one stage that can copy all of its pages; NULL: there is none so far. Our own engine's set,
  * as in the functions below. */
 struct kvr_stage *kvr_region_set_stage(const struct kvr_region_set *set);
