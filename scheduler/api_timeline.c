@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "scheduler/api_json.h"
+#include "scheduler/api_spans.h"
 #include "scheduler/api_transfers.h"
 
 static const struct {
@@ -64,8 +65,10 @@ static json_t *spans_json(const struct transfer_side *side, int64_t from_ns)
 }
 
 /* NULL: the database failed. */
-static json_t *rails_json(struct store *store, const struct transfer_side *side)
+static json_t *rails_json(struct store *store, const struct transfer *transfer, kvr_role role,
+                          const struct transfer_spans *carried)
 {
+    const struct transfer_side *side = &transfer->sides[role];
     char names[KVR_RAILS_MAX][KVR_NAME_BYTES];
     json_t *rails;
 
@@ -73,18 +76,21 @@ static json_t *rails_json(struct store *store, const struct transfer_side *side)
         return NULL;
     rails = json_array();
     for (int rail = 0; rail < KVR_RAILS_MAX; rail++)
-        if ((side->rails >> rail & 1) != 0)
-            json_array_append_new(
-                rails, json_pack("{s:i, s:o}", "index", rail, "name", json_text(names[rail])));
+        if ((side->rails >> rail & 1) != 0) {
+            json_t *object = json_pack("{s:i, s:o}", "index", rail, "name", json_text(names[rail]));
+
+            api_spans_rail(object, carried, role, (uint32_t)rail);
+            json_array_append_new(rails, object);
+        }
     return rails;
 }
 
 static json_t *side_json(struct store *store, const struct transfer *transfer, kvr_role role,
-                         json_t *retries)
+                         const struct transfer_spans *carried, json_t *retries)
 {
     const struct transfer_side *side = &transfer->sides[role];
     int64_t from_ns = transfer_opened_ns(transfer);
-    json_t *rails = rails_json(store, side);
+    json_t *rails = rails_json(store, transfer, role, carried);
 
     if (rails == NULL)
         return NULL;
@@ -117,7 +123,8 @@ static void add_retry(void *self, const struct stored_event *event)
 }
 
 /* NULL: the database failed. */
-static json_t *sides_json(struct store *store, const struct transfer *transfer)
+static json_t *sides_json(struct store *store, const struct transfer *transfer,
+                          const struct transfer_spans *carried)
 {
     struct retry_list retries = {{json_array(), json_array()}, transfer_opened_ns(transfer)};
     bool read = store_list_events(store, transfer->id, API_EVENTS_MAX, add_retry, &retries);
@@ -125,7 +132,8 @@ static json_t *sides_json(struct store *store, const struct transfer *transfer)
 
     for (int role = 0; role < 2; role++) {
         json_t *side =
-            read ? side_json(store, transfer, (kvr_role)role, retries.of_role[role]) : NULL;
+            read ? side_json(store, transfer, (kvr_role)role, carried, retries.of_role[role])
+                 : NULL;
 
         read = side != NULL;
         if (read)
@@ -140,24 +148,28 @@ static json_t *sides_json(struct store *store, const struct transfer *transfer)
 
 bool api_get_timeline(struct store *store, const char *path, struct api_answer *ret_answer)
 {
+    struct transfer_spans carried;
     struct transfer transfer;
     json_t *sides;
     bool read;
 
     if (!api_find_transfer(store, path, &transfer, &read, ret_answer))
         return read;
-    sides = sides_json(store, &transfer);
+    if (!api_spans_read(store, transfer.id, &carried))
+        return false;
+    sides = sides_json(store, &transfer, &carried);
     if (sides == NULL)
         return false;
     api_answer_with(ret_answer, 200,
-                    json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "id", json_id(transfer.id),
-                              "request", json_text(transfer.request), "state",
+                    json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:s, s:o}", "id",
+                              json_id(transfer.id), "request", json_text(transfer.request), "state",
                               transfer_state_name(transfer.state), "opened",
                               json_time(transfer_opened_ns(&transfer)), "ended",
                               json_time(transfer_ended_ns(&transfer)), "duration_seconds",
                               transfer_state_live(transfer.state)
                                   ? json_null()
                                   : json_seconds(transfer_duration_ns(&transfer)),
-                              "sides", sides));
+                              "sides", sides, "spans", api_spans_word(&carried, &transfer),
+                              "layers", api_spans_layers(&carried, &transfer)));
     return true;
 }

@@ -82,7 +82,7 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
     const struct kvr_event *event = &report->events[index];
     int64_t at_ns = (int64_t)kvr_report_wall(report, event->at);
     struct known_transfer *known;
-    struct event_pack *events;
+    struct reported *reported;
 
     if (at_ns <= 0) /* no time that a clock could show: before 1970, or after 2262 */
         at_ns = now_ns;
@@ -94,9 +94,14 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
     known->remove = false;
     transfer_merge(&known->transfer, report->agent, report->boot, event, at_ns);
     known->transfer.updated_ns = now_ns;
-    events = known_events(known, report);
-    if (events == NULL || !event_pack_add(events, event, report->sequence_first + index, at_ns))
+    reported = known_reported(known, report);
+    if (reported == NULL ||
+        !event_pack_add(&reported->pack, event, report->sequence_first + index, at_ns))
         return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for events");
+    if (event->kind == KVR_EVENT_ENDED && event->spans_bytes > 0) {
+        reported->spans = event->spans;
+        reported->spans_bytes = event->spans_bytes;
+    }
     return KVR_OK;
 }
 

@@ -112,7 +112,7 @@ bool known_join(struct known *known, struct known_transfer *transfer,
     return store_join_events(known->store, &transfer->transfer, &opening->transfer);
 }
 
-struct event_pack *known_events(struct known_transfer *transfer, const struct kvr_report *report)
+struct reported *known_reported(struct known_transfer *transfer, const struct kvr_report *report)
 {
     struct reported *reported = transfer->reported;
 
@@ -128,7 +128,7 @@ struct event_pack *known_events(struct known_transfer *transfer, const struct kv
         *transfer->end = reported;
         transfer->end = &reported->next;
     }
-    return &reported->pack;
+    return reported;
 }
 
 static bool store_reported(struct store *store, struct known_transfer *known)
@@ -144,6 +144,8 @@ static bool store_reported(struct store *store, struct known_transfer *known)
                                       .arrived_ns = known->transfer.updated_ns,
                                       .records = reported->pack.bytes,
                                       .bytes = reported->pack.count,
+                                      .spans = reported->spans,
+                                      .spans_bytes = reported->spans_bytes,
                                   });
     return stored;
 }

@@ -16,6 +16,8 @@ struct reported {
     char agent[KVR_NAME_BYTES];
     uint64_t boot;
     struct event_pack pack;
+    const uint8_t *spans; /* borrowed from the report until the flush */
+    uint32_t spans_bytes; /* 0: none */
 };
 
 struct known_transfer {
@@ -39,7 +41,7 @@ struct known {
 /* The transfer, from memory, from the database, or new. NULL: the database or memory fails. */
 struct known_transfer *known_touch(struct known *known, uint64_t id);
 /* Where the transfer's events of this report go. NULL: no memory. */
-struct event_pack *known_events(struct known_transfer *transfer, const struct kvr_report *report);
+struct reported *known_reported(struct known_transfer *transfer, const struct kvr_report *report);
 /* The opening's events become the transfer's. */
 bool known_join(struct known *known, struct known_transfer *transfer,
                 struct known_transfer *opening);

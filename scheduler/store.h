@@ -14,6 +14,7 @@
 #include "scheduler/health.h"
 #include "scheduler/transfer.h"
 #include "trace/report.h"
+#include "trace/spans.h"
 
 struct store;
 
@@ -55,6 +56,8 @@ struct event_row {
     int64_t arrived_ns;
     const uint8_t *records;
     size_t bytes;
+    const uint8_t *spans; /* of the transfer's end there (trace/spans.h) */
+    size_t spans_bytes;   /* 0: none */
 };
 bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row);
 /* All events of `from`, which keeps none, become the transfer's. */
@@ -168,6 +171,10 @@ struct stored_event {
 typedef void event_visit(void *self, const struct stored_event *event);
 bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, event_visit *visit,
                        void *self);
+
+/* The spans of the transfer, those that came last first. */
+typedef void spans_visit(void *self, const struct kvr_spans *spans);
+bool store_list_spans(struct store *store, uint64_t transfer, spans_visit *visit, void *self);
 
 typedef void agent_visit(void *self, const struct agent_row *row,
                          const struct kvr_agent_facts *facts);

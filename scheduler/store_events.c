@@ -8,13 +8,26 @@
 
 #define ROWS_LOOKED_AT 2000 /* of one transfer, for one event, or for the oldest row */
 
-bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row)
+static bool add_row(struct store *store, const struct transfer *transfer,
+                    const struct event_row *row)
 {
     const struct store_bytes records = {row->records, row->bytes};
+    const struct store_bytes spans = {row->spans, row->spans_bytes};
 
-    if (!store_do(store, SQL_ADD_EVENTS,
-                  STORE_VALUES(INT(transfer->last_event), INT(row->arrived_ns), TEXT(row->agent),
-                               INT(row->boot), STORE_AT(STORE_BYTES, records))))
+    if (spans.count == 0)
+        return store_do(store, SQL_ADD_EVENTS,
+                        STORE_VALUES(INT(transfer->last_event), INT(row->arrived_ns),
+                                     TEXT(row->agent), INT(row->boot),
+                                     STORE_AT(STORE_BYTES, records)));
+    return store_do(store, SQL_ADD_END,
+                    STORE_VALUES(INT(transfer->last_event), INT(row->arrived_ns), TEXT(row->agent),
+                                 INT(row->boot), STORE_AT(STORE_BYTES, records),
+                                 STORE_AT(STORE_BYTES, spans)));
+}
+
+bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row)
+{
+    if (!add_row(store, transfer, row))
         return false;
     transfer->last_event = sqlite3_last_insert_rowid(store->database);
     return true;
@@ -27,7 +40,7 @@ struct link {
     int64_t id, previous;
     uint64_t boot;
     char agent[KVR_NAME_BYTES];
-    struct store_bytes records; /* borrowed until the next row */
+    struct store_bytes records, spans; /* borrowed until the next row */
 };
 
 /* False: no more of the chain. */
@@ -47,7 +60,8 @@ static bool walk(struct store *store, int64_t newest, link_visit *visit, void *s
         more = result == SQLITE_ROW;
         if (more) {
             store_read(statement, STORE_VALUES(INT(link.previous), TEXT(link.agent), INT(link.boot),
-                                               STORE_AT(STORE_BYTES, link.records)));
+                                               STORE_AT(STORE_BYTES, link.records),
+                                               STORE_AT(STORE_BYTES, link.spans)));
             more = visit(self, &link);
         }
         sqlite3_reset(statement);
@@ -272,5 +286,44 @@ bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, e
         visit_all(&list, visit, self);
     }
     free(list.events);
+    return listed;
+}
+
+/* ---- spans ---- */
+
+struct spans_reader {
+    spans_visit *visit;
+    void *self;
+    uint32_t rows_left; /* a damaged chain may have no end */
+    int64_t damaged;    /* a row; 0: none */
+};
+
+/* Of a newer agent, they are left out. */
+static bool read_spans(void *self, const struct link *link)
+{
+    struct spans_reader *reader = self;
+    struct kvr_spans spans;
+    kvr_status status;
+
+    if (link->spans.count > 0) {
+        status = kvr_spans_unpack(link->spans.at, link->spans.count, &spans);
+        if (status == KVR_OK)
+            reader->visit(reader->self, &spans);
+        else if (status == KVR_MALFORMED)
+            reader->damaged = link->id;
+    }
+    return --reader->rows_left > 0;
+}
+
+bool store_list_spans(struct store *store, uint64_t transfer, spans_visit *visit, void *self)
+{
+    struct spans_reader reader = {.visit = visit, .self = self, .rows_left = ROWS_LOOKED_AT};
+    int64_t newest;
+    bool listed = newest_of(store, transfer, &newest) && walk(store, newest, read_spans, &reader);
+
+    if (reader.damaged != 0)
+        kvr_log_error("the spans in row %" PRId64 " of the table events cannot be read, and are "
+                      "not shown",
+                      reader.damaged);
     return listed;
 }

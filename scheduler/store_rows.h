@@ -19,7 +19,10 @@
       "DO UPDATE SET sequence = excluded.sequence, updated_ns = excluded.updated_ns")              \
     X(SQL_ADD_EVENTS, "INSERT INTO events (previous, arrived_ns, agent, boot, records) "           \
                       "VALUES (?, ?, ?, ?, ?)")                                                    \
-    X(SQL_GET_EVENTS, "SELECT previous, agent, boot, records FROM events WHERE id = ?1")           \
+    X(SQL_ADD_END, /* the same, with spans; the migration that packs events has no such column */  \
+      "INSERT INTO events (previous, arrived_ns, agent, boot, records, spans) "                    \
+      "VALUES (?, ?, ?, ?, ?, ?)")                                                                 \
+    X(SQL_GET_EVENTS, "SELECT previous, agent, boot, records, spans FROM events WHERE id = ?1")    \
     X(SQL_LAST_EVENT, "SELECT last_event FROM transfers WHERE id = ?1")                            \
     X(SQL_CHAINS, "SELECT last_event FROM transfers WHERE id = ?1 UNION ALL SELECT last_event "    \
                   "FROM (SELECT last_event FROM transfers INDEXED BY transfers_by_request "        \

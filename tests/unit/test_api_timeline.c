@@ -167,6 +167,92 @@ static void stages_of_one_moment_are_all_there(void **state)
     json_decref(json);
 }
 
+/* Layers 3 to 5 at the agent of that role: 10 ms each, one after the other, up to its end. */
+static size_t spans_of(kvr_role role, kvr_ns end, uint8_t bytes[KVR_SPANS_BYTES_MAX])
+{
+    struct {
+        struct kvr_span_book book;
+        struct kvr_layer_span layers[3];
+    } notes;
+
+    kvr_span_book_open(&notes.book, end - KVR_S, 3, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        kvr_span_begins(&notes.book, 3 + i, end - (60 - 20 * i) * KVR_MS);
+        if (i != 1 || role == KVR_ROLE_SOURCE)
+            kvr_span_ends(&notes.book, 3 + i, end - (50 - 20 * i) * KVR_MS);
+    }
+    notes.book.rails[1] = (struct kvr_rail_span){.bytes = 65536, .writes = 17, .retries = 1};
+    return kvr_spans_pack(&notes.book, role, end, bytes);
+}
+
+/* ENDED of either agent in a report; NULL: without spans. */
+static void ends_with(struct fixture *fixture, kvr_role role, const uint8_t *bytes, size_t count)
+{
+    struct kvr_event ended = at(KVR_EVENT_ENDED, role, role == KVR_ROLE_SOURCE ? 1200 : 1190);
+
+    ended.rails = 1 << 1 | 1 << 3;
+    ended.spans = bytes;
+    ended.spans_bytes = (uint32_t)count;
+    report(fixture, role == KVR_ROLE_SOURCE ? "prefill-0" : "decode-0", &ended, 1, NULL);
+}
+
+static double layer_seconds(json_t *json, size_t index, const char *key)
+{
+    json_t *value = json_object_get(json_array_get(json_object_get(json, "layers"), index), key);
+
+    assert_non_null(value);
+    return json_is_null(value) ? -1 : json_number_value(value);
+}
+
+static void a_sampled_transfer_has_its_layers(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event opened = at(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 1000);
+    uint8_t bytes[KVR_SPANS_BYTES_MAX];
+    json_t *json, *rails;
+
+    report(fixture, "prefill-1", &opened, 1, NULL);
+    json = ask(fixture, timeline, 200);
+    assert_string_equal(json_string_value(json_object_get(json, "spans")), "not ended");
+    json_decref(json);
+    ends_with(fixture, KVR_ROLE_SOURCE, bytes, spans_of(KVR_ROLE_SOURCE, 1200 * KVR_MS, bytes));
+    ends_with(fixture, KVR_ROLE_TARGET, bytes, spans_of(KVR_ROLE_TARGET, 1190 * KVR_MS, bytes));
+    json = ask(fixture, timeline, 200);
+    assert_string_equal(json_string_value(json_object_get(json, "spans")), "sampled");
+    assert_int_equal(json_array_size(json_object_get(json, "layers")), 3);
+    assert_true(near(layer_seconds(json, 0, "layer"), 3));
+    assert_true(near(layer_seconds(json, 0, "ready_seconds"), 0.14));
+    assert_true(near(layer_seconds(json, 0, "posted_seconds"), 0.15));
+    assert_true(near(layer_seconds(json, 1, "landed_seconds"), 0.15));
+    assert_true(near(layer_seconds(json, 1, "delivered_seconds"), -1));
+    assert_true(near(layer_seconds(json, 2, "delivered_seconds"), 0.18));
+    rails = json_object_get(json_array_get(json_object_get(json, "sides"), 0), "rails");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(rails, 0), "writes")), 17);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(rails, 0), "bytes")), 65536);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(rails, 0), "retries")), 1);
+    assert_true(json_is_null(json_object_get(json_array_get(rails, 1), "writes")));
+    json_decref(json);
+}
+
+/* An agent of before sends none; those of a newer one, and damaged ones, are not shown. */
+static void spans_that_cannot_be_read_are_not_shown(void **state)
+{
+    static const uint8_t newer[] = {0x02, 0x00}, damaged[] = {0x11, 0x00};
+    struct fixture *fixture = *state;
+    json_t *json;
+
+    both_report(fixture);
+    json = ask(fixture, timeline, 200);
+    assert_string_equal(json_string_value(json_object_get(json, "spans")), "not sampled");
+    json_decref(json);
+    ends_with(fixture, KVR_ROLE_SOURCE, newer, sizeof(newer));
+    ends_with(fixture, KVR_ROLE_TARGET, damaged, sizeof(damaged));
+    json = ask(fixture, timeline, 200);
+    assert_string_equal(json_string_value(json_object_get(json, "spans")), "not sampled");
+    assert_int_equal(json_array_size(json_object_get(json, "layers")), 0);
+    json_decref(json);
+}
+
 static void a_timeline_needs_its_transfer(void **state)
 {
     json_decref(ask(*state, timeline, 404));
@@ -180,6 +266,8 @@ int main(void)
         WITH_STORE(a_side_has_its_stages_and_spans),
         WITH_STORE(a_side_has_its_rails_and_retries),
         WITH_STORE(stages_of_one_moment_are_all_there),
+        WITH_STORE(a_sampled_transfer_has_its_layers),
+        WITH_STORE(spans_that_cannot_be_read_are_not_shown),
         WITH_STORE(a_timeline_needs_its_transfer),
     };
 
