@@ -185,7 +185,9 @@ bool post_rig_start(struct post_rig *rig, const struct post_rig_options *options
         return false;
     for (uint32_t i = 0; i < options->jobs; i++) {
         rig->jobs[i].where = malloc(rig->plan->chunk_count);
-        if (rig->jobs[i].where == NULL) {
+        if (options->spans)
+            rig->jobs[i].spans = malloc(kvr_span_book_bytes(options->layers));
+        if (rig->jobs[i].where == NULL || (options->spans && rig->jobs[i].spans == NULL)) {
             perror("kvrail");
             return false;
         }
@@ -216,6 +218,9 @@ static bool job_open(struct post_rig *rig, uint32_t index)
                                    .slots = {1},
                                    .slot_count = 1,
                                    .target_rails = UINT32_MAX};
+    if (entry->spans != NULL)
+        kvr_span_book_open(entry->spans, rig->push.now, 0, rig->options.layers);
+    entry->job.posts.spans = entry->spans;
     entry->open = true;
     return command(rig, index, PUSH_MESSAGE(PUSH_OPEN, .opened = &entry->job)) &&
            command(rig, index, PUSH_MESSAGE(PUSH_SEGMENT, .segment = &entry->segment)) &&
@@ -284,8 +289,10 @@ bool post_rig_run(struct post_rig *rig, uint64_t writes)
 
 void post_rig_stop(struct post_rig *rig)
 {
-    for (uint32_t i = 0; i < rig->options.jobs; i++)
+    for (uint32_t i = 0; i < rig->options.jobs; i++) {
         free(rig->jobs[i].where);
+        free(rig->jobs[i].spans);
+    }
     kvr_region_release(&rig->fabric, rig->region);
     kvr_group_close(rig->group);
     for (uint32_t i = 0; i < rig->options.rails; i++) {

@@ -15,6 +15,7 @@ struct post_rig_options {
     uint32_t rails, jobs;   /* jobs: transfers at a time */
     uint32_t pieces;        /* pages of one write */
     uint32_t in_flight;     /* writes that the null fabric keeps under way, a rail */
+    bool spans;             /* each transfer notes when its layers pass */
     /* NULL: the null fabric, a window as large as it takes, and the clock. Else windows and batches
      * are as `group` has them, and time is the caller's. */
     const struct kvr_fabric *fabric;
@@ -29,7 +30,8 @@ struct post_rig_job {
     struct push_job job;
     struct push_segment segment;
     uint8_t *where;
-    _Atomic uint64_t word; /* layers that are final, of all transfers of this job so far */
+    struct kvr_span_book *spans; /* or NULL */
+    _Atomic uint64_t word;       /* layers that are final, of all transfers of this job so far */
     uint64_t base;
     bool posted, open;
 };

@@ -79,7 +79,8 @@ static void nothing_on_the_way_out(void **state)
                                                     .rails = 4,
                                                     .jobs = 3,
                                                     .pieces = 1,
-                                                    .in_flight = 128};
+                                                    .in_flight = 128,
+                                                    .spans = true};
     uint64_t writes;
 
     (void)state;
@@ -104,7 +105,9 @@ static void nothing_on_the_way_in(void **state)
     static struct land land;
     static struct group_fixture fixture;
     static struct small_side source, target;
-    struct landing landing = {.set = &target.set, .slots = {1}, .slot_count = 1, .bits = bits};
+    static struct kvr_rail_span spans[KVR_RAILS_MAX];
+    struct landing landing = {
+        .set = &target.set, .slots = {1}, .slot_count = 1, .bits = bits, .arrived.spans = spans};
     struct landing_segment segment = {.left = left};
     const union land_message open = LAND_MESSAGE(LAND_OPEN, .opened = &landing),
                              add = LAND_MESSAGE(LAND_SEGMENT, .segment = &segment);
@@ -131,6 +134,7 @@ static void nothing_on_the_way_in(void **state)
         layers += message.head.kind == LAND_LAYER;
     assert_nothing_counted();
     assert_int_equal(layers, SMALL_LAYERS);
+    assert_int_equal(spans[0].bytes, SMALL_CHUNKS * SMALL_PAGE_BYTES);
     kvr_group_close(fixture.group);
 }
 

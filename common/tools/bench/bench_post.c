@@ -16,6 +16,7 @@
 struct post_options {
     char provider[16];
     uint64_t writes, page_bytes, rails, jobs, pieces, in_flight, batch;
+    bool spans;
     char json[JSON_OUTPUT_PATH_BYTES];
 };
 
@@ -57,6 +58,10 @@ static const struct kvr_option options[] = {
      .max = POST_RIG_JOBS_MAX,
      KVR_OPTION_COUNT(OPTIONS, jobs),
      .help = "Transfers at a time."},
+    {.name = "spans",
+     .fallback = "yes",
+     KVR_OPTION_BOOL(OPTIONS, spans),
+     .help = "Note when each layer is ready and posted, as agents do unless --spans-every is 0."},
     {.name = "batch",
      .section = "posting",
      .fallback = "0",
@@ -94,6 +99,7 @@ static struct post_rig_options shape_of(const struct post_options *chosen)
         .jobs = (uint32_t)chosen->jobs,
         .pieces = (uint32_t)chosen->pieces,
         .in_flight = (uint32_t)chosen->in_flight,
+        .spans = chosen->spans,
         .group = {.batch_writes = (uint32_t)chosen->batch},
     };
 }
