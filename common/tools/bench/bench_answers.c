@@ -140,12 +140,38 @@ static kvr_status look_at_one(struct answers *answers, uint64_t number)
                          BENCH_FLEET_EVENTS, transfer.id);
 }
 
+/* How long each layer took, of a transfer that was asked for alone. */
+static kvr_status look_at_layers(struct answers *answers, uint64_t number)
+{
+    struct bench_transfer transfer = bench_fleet_transfer(answers->fleet, number);
+    uint32_t layers = answers->fleet->span_layers;
+    char path[PATH_BYTES];
+    json_t *timeline;
+    size_t count;
+
+    if (layers == 0)
+        return KVR_OK;
+    snprintf(path, sizeof(path), "/api/v1/transfers/%016" PRIx64 "/timeline", transfer.id);
+    timeline = get(answers, path);
+    if (timeline == NULL)
+        return answers->error->status;
+    count = json_array_size(json_object_get(timeline, "layers"));
+    json_decref(timeline);
+    if (count == layers)
+        return KVR_OK;
+    return kvr_error_set(answers->error, KVR_NOT_FOUND, "bench",
+                         "the API shows %zu of %u layers of transfer %016" PRIx64, count, layers,
+                         transfer.id);
+}
+
 static kvr_status look_at_some(struct answers *answers)
 {
     uint64_t step = answers->fleet->transfers / ALONE_MOST + 1;
 
-    for (uint64_t number = 0; number < answers->fleet->transfers; number += step)
+    for (uint64_t number = 0; number < answers->fleet->transfers; number += step) {
         KVR_TRY(look_at_one(answers, number));
+        KVR_TRY(look_at_layers(answers, number));
+    }
     return KVR_OK;
 }
 

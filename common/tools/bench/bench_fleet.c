@@ -298,6 +298,54 @@ void bench_fleet_event(const struct bench_fleet *fleet, const struct bench_trans
         fill_end(transfer, ret_event);
 }
 
+/* Up to `most`, other ones for each layer and place. */
+static kvr_ns jitter(const struct bench_transfer *transfer, uint32_t layer, uint32_t place,
+                     kvr_ns most)
+{
+    uint64_t random = (transfer->mix ^ (uint64_t)layer << 8 ^ place) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (random >> 32) % most;
+}
+
+/* Layers are ready one after the other, from 80 to 950 thousandths of the transfer. */
+static void fill_layers(const struct bench_transfer *transfer, kvr_role role,
+                        struct kvr_span_book *book)
+{
+    for (uint32_t layer = 0; layer < book->layer_count; layer++) {
+        kvr_ns ready = transfer->begin +
+                       transfer->length * (80 + 870 * layer / book->layer_count) / 1000 +
+                       jitter(transfer, layer, 0, 100 * KVR_US);
+        kvr_ns posted = ready + jitter(transfer, layer, 1, 300 * KVR_US);
+        kvr_ns landed = posted + 50 * KVR_US + jitter(transfer, layer, 2, 2 * KVR_MS);
+
+        kvr_span_begins(book, layer, role == KVR_ROLE_SOURCE ? ready : landed);
+        kvr_span_ends(book, layer,
+                      role == KVR_ROLE_SOURCE ? posted
+                                              : landed + jitter(transfer, layer, 3, 30 * KVR_US));
+    }
+}
+
+void bench_fleet_spans(const struct bench_fleet *fleet, const struct bench_transfer *transfer,
+                       struct kvr_event *event, uint8_t bytes[KVR_SPANS_BYTES_MAX])
+{
+    struct {
+        struct kvr_span_book book;
+        struct kvr_layer_span layers[KVR_LAYERS_MAX];
+    } notes;
+
+    if (fleet->span_layers == 0 || event->kind != KVR_EVENT_ENDED)
+        return;
+    kvr_span_book_open(&notes.book, transfer->begin, 0, fleet->span_layers);
+    fill_layers(transfer, event->role, &notes.book);
+    for (uint32_t rail = 0; rail < BENCH_FLEET_RAILS; rail++)
+        notes.book.rails[rail] =
+            (struct kvr_rail_span){.bytes = event->bytes / BENCH_FLEET_RAILS +
+                                            (rail == 0 ? event->bytes % BENCH_FLEET_RAILS : 0),
+                                   .writes = event->chunks / BENCH_FLEET_RAILS + 1};
+    event->spans = bytes;
+    event->spans_bytes = (uint32_t)kvr_spans_pack(&notes.book, event->role, event->at, bytes);
+}
+
 /* ---- the moments of one agent ---- */
 
 static int compare(const void *left, const void *right)

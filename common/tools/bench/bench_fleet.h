@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "trace/report.h"
+#include "trace/spans.h"
 
 #define BENCH_FLEET_EVENTS       14          /* of one transfer, of both agents */
 #define BENCH_FLEET_PREFIX       "chatcmpl-" /* of every request's id */
@@ -22,7 +23,8 @@ struct bench_fleet {
     uint32_t pairs;
     uint64_t transfers;
     double transfers_per_s;
-    kvr_ns start; /* monotonic time 0 of the transfers */
+    kvr_ns start;         /* monotonic time 0 of the transfers */
+    uint32_t span_layers; /* of the spans that come with each end; 0: none come */
 };
 
 /* Agents 0 to pairs - 1 are prefill-agents, the others decode-agents. */
@@ -63,6 +65,10 @@ kvr_role bench_fleet_step_role(uint32_t step);
 kvr_ns bench_fleet_step_at(const struct bench_transfer *transfer, uint32_t step);
 void bench_fleet_event(const struct bench_fleet *fleet, const struct bench_transfer *transfer,
                        uint32_t step, struct kvr_event *ret_event);
+
+/* Adds its spans to an end, packed into `bytes`. Other events stay as they are. */
+void bench_fleet_spans(const struct bench_fleet *fleet, const struct bench_transfer *transfer,
+                       struct kvr_event *event, uint8_t bytes[KVR_SPANS_BYTES_MAX]);
 
 /* What happens at an agent from `from` until before `to`, in order. Returns how many moments there
  * are; only the first `room` of them, in no order, are written when that is more. */

@@ -20,7 +20,7 @@
 #define OPTIONS struct ingest_options
 
 struct ingest_options {
-    uint64_t agents, transfers, load, connections;
+    uint64_t agents, transfers, load, connections, span_layers;
     char scheduler[KVR_URL_BYTES];
     char database[BENCH_PATH_BYTES];
     char json[PATH_MAX];
@@ -40,6 +40,13 @@ static const struct kvr_option options[] = {
      .max = 1u << 30,
      KVR_OPTION_COUNT(OPTIONS, transfers),
      .help = "Spread over all pairs of agents; 14 events each, of both agents."},
+    {.name = "span-layers",
+     .fallback = "94",
+     .max = KVR_LAYERS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, span_layers),
+     .help =
+         "Each agent sends the times of so many layers and what 8 rails carried with the end of "
+         "each transfer, as agents do with --spans-every 1. 0: none."},
     {.name = "load",
      .fallback = "50000",
      .min = 100,
@@ -132,6 +139,7 @@ static void make_fleet(struct ingest_bench *bench)
         .transfers = config->transfers,
         .transfers_per_s = (double)config->load / BENCH_FLEET_EVENTS,
         .start = kvr_clock_now(),
+        .span_layers = (uint32_t)config->span_layers,
     };
 }
 
@@ -165,6 +173,10 @@ static kvr_status compare(struct ingest_bench *bench, sqlite3 *database, struct 
                              "the database has %" PRIu64 " of %" PRIu64 " events, %" PRIu64
                              " of %" PRIu64 " transfers and the end of %" PRIu64,
                              counts->events, events, counts->transfers, transfers, counts->ended);
+    if (bench->options.span_layers > 0 && counts->spans != 2 * transfers)
+        return kvr_error_set(error, KVR_NOT_FOUND, "bench",
+                             "the database has %" PRIu64 " of %" PRIu64 " ends with spans",
+                             counts->spans, 2 * transfers);
     return bench_answers_check(&bench->fleet, &bench->call, error);
 }
 

@@ -54,6 +54,7 @@ struct poster {
     uint32_t *waiting; /* a ring of reporters with something to post */
     uint32_t waiting_first, waiting_count;
     struct kvr_event *events; /* of one report */
+    uint8_t *spans;           /* of each of them */
     struct kvr_agent_facts *facts;
     struct kvr_error *error;
 };
@@ -101,8 +102,11 @@ static kvr_status encode(struct poster *poster, uint32_t index, bool with_facts,
         const struct bench_moment *moment = &reporter->moments[reporter->posted++];
         struct bench_transfer transfer = bench_fleet_transfer(poster->fleet, moment->number);
 
-        bench_fleet_event(poster->fleet, &transfer, moment->step,
-                          &poster->events[report.event_count++]);
+        struct kvr_event *event = &poster->events[report.event_count];
+
+        bench_fleet_event(poster->fleet, &transfer, moment->step, event);
+        bench_fleet_spans(poster->fleet, &transfer, event,
+                          &poster->spans[(size_t)report.event_count++ * KVR_SPANS_BYTES_MAX]);
     }
     report.sequence_first = report.event_count > 0 ? reporter->sequence_next : 0;
     reporter->sequence_next += report.event_count;
@@ -289,10 +293,11 @@ static kvr_status poster_open(struct poster *poster)
     poster->reporters = calloc(poster->reporter_count, sizeof(poster->reporters[0]));
     poster->waiting = calloc(poster->reporter_count, sizeof(poster->waiting[0]));
     poster->events = calloc(KVR_REPORT_EVENTS_MAX, sizeof(poster->events[0]));
+    poster->spans = calloc(KVR_REPORT_EVENTS_MAX, KVR_SPANS_BYTES_MAX);
     poster->facts = calloc(1, sizeof(*poster->facts));
     if (poster->multi == NULL || poster->headers == NULL || poster->connections == NULL ||
         poster->reporters == NULL || poster->waiting == NULL || poster->events == NULL ||
-        poster->facts == NULL)
+        poster->spans == NULL || poster->facts == NULL)
         return no_memory(poster);
     curl_multi_setopt(poster->multi, CURLMOPT_MAXCONNECTS, (long)poster->connection_count);
     for (uint32_t i = 0; i < poster->connection_count; i++)
@@ -319,6 +324,7 @@ static void poster_close(struct poster *poster)
     free(poster->reporters);
     free(poster->waiting);
     free(poster->events);
+    free(poster->spans);
     free(poster->facts);
     curl_slist_free_all(poster->headers);
     curl_multi_cleanup(poster->multi);

@@ -64,6 +64,14 @@ static bool count_records(sqlite3_stmt *statement, uint64_t *count)
     return status == KVR_NOT_FOUND;
 }
 
+static bool has_spans(sqlite3_stmt *statement)
+{
+    struct kvr_spans spans;
+
+    return kvr_spans_unpack(sqlite3_column_blob(statement, 1),
+                            (size_t)sqlite3_column_bytes(statement, 1), &spans) == KVR_OK;
+}
+
 static kvr_status count_events(sqlite3 *database, uint64_t boot, struct bench_row_counts *counts,
                                struct kvr_error *error)
 {
@@ -71,12 +79,13 @@ static kvr_status count_events(sqlite3 *database, uint64_t boot, struct bench_ro
     bool whole = true;
     int result = SQLITE_ERROR;
 
-    counts->events = counts->event_rows = 0;
-    if (sqlite3_prepare_v2(database, "SELECT records FROM events WHERE boot = ?1", -1, &statement,
-                           NULL) == SQLITE_OK) {
+    counts->events = counts->event_rows = counts->spans = 0;
+    if (sqlite3_prepare_v2(database, "SELECT records, spans FROM events WHERE boot = ?1", -1,
+                           &statement, NULL) == SQLITE_OK) {
         sqlite3_bind_int64(statement, 1, (int64_t)boot);
         while (whole && (result = sqlite3_step(statement)) == SQLITE_ROW) {
             counts->event_rows++;
+            counts->spans += has_spans(statement);
             whole = count_records(statement, &counts->events);
         }
     }
@@ -208,8 +217,11 @@ static void bind_value(sqlite3_stmt *statement, int column, sqlite3_value *value
                           sqlite3_value_bytes(value), SQLITE_STATIC);
         return;
     case SQLITE_BLOB:
-        sqlite3_bind_blob(statement, column, sqlite3_value_blob(value), sqlite3_value_bytes(value),
-                          SQLITE_STATIC);
+        if (sqlite3_value_bytes(value) == 0) /* without a pointer it would be NULL */
+            sqlite3_bind_zeroblob(statement, column, 0);
+        else
+            sqlite3_bind_blob(statement, column, sqlite3_value_blob(value),
+                              sqlite3_value_bytes(value), SQLITE_STATIC);
         return;
     default:
         sqlite3_bind_null(statement, column);

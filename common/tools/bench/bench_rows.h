@@ -14,6 +14,7 @@ sqlite3 *bench_rows_open(const char *folder, struct kvr_error *error);
 struct bench_row_counts {
     uint64_t events;
     uint64_t event_rows; /* they are packed into so many */
+    uint64_t spans;      /* of these rows, those with spans that can be read */
     uint64_t transfers;
     uint64_t ended;  /* of these transfers, with the end of both agents */
     uint64_t rounds; /* commits that had events */
