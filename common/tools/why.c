@@ -153,15 +153,26 @@ static json_t *pairs_between(const struct why_options *config, const json_t *tra
     return scheduler_get(&config->scheduler, path, "pairs", &error);
 }
 
+/* NULL: an older scheduler, or one that does not answer now. */
+static json_t *timeline_of(const struct why_options *config, const char *id)
+{
+    struct kvr_error error = {0};
+    char path[128];
+
+    snprintf(path, sizeof(path), "/api/v1/transfers/%.16s/timeline", id);
+    return scheduler_get(&config->scheduler, path, NULL, &error);
+}
+
 static void show(const struct why_options *config, const json_t *transfer, const json_t *others)
 {
     const char *id = json_string_value(json_object_get(transfer, "id"));
     const char *state = json_string_value(json_object_get(transfer, "state"));
     double now = (double)time(NULL);
-    json_t *pairs;
+    json_t *pairs = pairs_between(config, transfer);
+    json_t *timeline = id != NULL ? timeline_of(config, id) : NULL;
 
-    pairs = pairs_between(config, transfer);
     why_print(transfer, pairs, now, stdout);
+    why_print_layers(timeline, stdout);
     if (pairs_count_troubled(pairs) > 0 && state != NULL &&
         (strcmp(state, "done") != 0 || why_network(transfer, pairs, now, NULL))) {
         printf("\nPairs of rails that do not carry writes as they should, now:\n");
@@ -169,6 +180,7 @@ static void show(const struct why_options *config, const json_t *transfer, const
     }
     why_print_others(others, id != NULL ? id : "", stdout);
     json_decref(pairs);
+    json_decref(timeline);
 }
 
 int tool_why_main(int argc, char **argv)

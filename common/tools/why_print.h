@@ -9,6 +9,9 @@
 /* transfer: what /api/v1/transfers/<id> answers. pairs: the pairs of rails between its agents, as
  * /api/v1/rails/matrix has them at `now`, in seconds since 1970; NULL: unknown. */
 void why_print(const json_t *transfer, const json_t *pairs, double now, FILE *stream);
+/* timeline: what /api/v1/transfers/<id>/timeline answers; NULL, or without layers: prints nothing.
+ */
+void why_print_layers(const json_t *timeline, FILE *stream);
 /* The exit status that says its outcome. */
 #define WHY_EXIT_DONE    0
 #define WHY_EXIT_FAILED  1

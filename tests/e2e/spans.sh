@@ -81,6 +81,9 @@ decode_options=$prefill_options
 start_all
 moves 1
 check sampled 10
+tool why --scheduler "$scheduler" "$id" >"$work/why" 2>&1 || fail "kvrail why: $(cat "$work/why")"
+grep -q "^  The slowest layer is [0-7]: [0-9.]* ms, [0-9.]* ms until its last write was posted, " "$work/why" ||
+    fail "kvrail why names no slowest layer: $(cat "$work/why")"
 
 again "--spans-every 1000000000 --spans-slow 0s"
 moves 2

@@ -173,6 +173,45 @@ static void the_exit_status_is_the_outcome(void **state)
     }
 }
 
+#define LAYER(number, ready, delivered)                                                            \
+    "{\"layer\":" number ",\"ready_seconds\":" ready ",\"posted_seconds\":0.25,"                   \
+    "\"landed_seconds\":null,\"delivered_seconds\":" delivered "}"
+#define RAIL(name, writes, retries)                                                                \
+    "{\"index\":3,\"name\":" name ",\"writes\":" writes ",\"retries\":" retries "}"
+
+static const char *layers(const char *timeline_text)
+{
+    json_t *timeline = json_loads(timeline_text, 0, NULL);
+    FILE *out;
+
+    assert_non_null(timeline);
+    forget(NULL);
+    out = open_memstream(&printed, &printed_bytes);
+    why_print_layers(timeline, out);
+    fclose(out);
+    json_decref(timeline);
+    return printed;
+}
+
+#define LAYERS  LAYER("7", "0.1", "0.3") "," LAYER("8", "0.2", "0.5") "," LAYER("9", "0.3", "null")
+#define SOURCES RAIL("\"mlx5_0\"", "40", "1") "," RAIL("\"mlx5_1\"", "30", "4")
+#define TARGETS RAIL("null", "70", "0") "," RAIL("null", "null", "null")
+
+static void the_slowest_layer_and_the_worst_rail_are_named(void **state)
+{
+    static const char timeline[] =
+        "{\"layers\":[" LAYERS "],\"sides\":[{\"role\":\"source\",\"rails\":[" SOURCES
+        "]},{\"role\":\"target\",\"rails\":[" TARGETS "]}]}";
+
+    (void)state;
+    assert_string_equal(
+        layers(timeline),
+        "\n  The slowest layer is 8: 300.0 ms, 50.0 ms until its last write was posted\n"
+        "  Of the source's rails mlx5_1 (3) had most repeats: 4 of 30 writes\n");
+    assert_string_equal(layers("{\"layers\":[],\"sides\":[]}"), "");
+    assert_string_equal(layers("{}"), ""); /* an older scheduler */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +223,7 @@ int main(void)
         cmocka_unit_test_teardown(an_expired_transfer_is_not_told_to_wait_longer, forget),
         cmocka_unit_test_teardown(reasons_of_the_network_name_it, forget),
         cmocka_unit_test_teardown(a_transfer_that_is_done_says_what_held_it_up, forget),
+        cmocka_unit_test_teardown(the_slowest_layer_and_the_worst_rail_are_named, forget),
         cmocka_unit_test(the_exit_status_is_the_outcome),
     };
 
