@@ -1,6 +1,7 @@
 /* An agent's process: its group, its ports, its steps, its death and restart. */
 #include "tools/sim/sim_keys.h"
 #include "tools/sim/sim_region.h"
+#include "tools/sim/sim_spans.h"
 #include "tools/sim/sim_world.h"
 
 #include <assert.h>
@@ -256,6 +257,7 @@ static void port_event(void *self, const struct kvr_event *event)
     sim_agent_note(agent, kvr_event_name(event->kind), event->transfer, event->chunks,
                    event->retries, (uint64_t)(int64_t)-event->outcome, NULL);
     sim_ways_heard(agent, event);
+    sim_spans_check(agent, event);
     sim_reporter_event(agent->reporter, event);
 }
 
@@ -378,6 +380,7 @@ static void machine_init(struct sim_agent *agent)
         .groups = agent->groups,
         .failover = agent->world->failover,
         .limits = agent->limits,
+        .spans = {.every = agent->world->seed % 2},
         .fragments = agent->stages ? fragments[kvr_rng_below(rng, 2)] : KVR_FRAGMENT_WRITE,
         .fragment_bytes_min = UINT64_C(1) << kvr_rng_between(rng, 4, 20),
         .costs = {.write = (double)kvr_rng_between(rng, 100, 5000),
@@ -397,6 +400,7 @@ static void machine_init(struct sim_agent *agent)
         .failover = agent->world->failover,
         .nonce_key = {kvr_rng_next(rng)},
         .limits = agent->limits,
+        .spans = {.every = agent->world->seed % 2},
         .stage_bytes = agent->stages ? agent->stage_bytes : 0,
         .digest = sim_has(agent->world, SIM_WRITE_CORRUPT)
                       ? KVR_DIGEST_FULL

@@ -25,6 +25,7 @@
  *   sim_grey.c     pairs that hang beside a pair that carries
  *   sim_ways.c     ways from one card to one card: lost, flapping, slow, or without answers
  *   sim_share.c    whether tenants share the rails by their weights
+ *   sim_spans.c    the times of layers and the sums of rails that agents send with an end
  *   sim_order.c    what an operator asks of requests that wait for their targets
  *   sim_content.c  what every byte should be
  *   sim_check.c    what must hold at every moment
