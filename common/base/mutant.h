@@ -43,6 +43,7 @@
     X(slot_reused_at_once, "rule 5: slots rest after the fence, and are drawn of the older half")  \
     X(slots_not_random, "rule 5: which slots are in use cannot be known")                          \
     X(tag_not_compared, "rule 5: a write counts only with the tag of its GRANT")                   \
+    X(grants_come_late, "rule 5: a landing is open before its writes count")                       \
     X(strangers_never_too_many, "rule 5: a rail that strangers write to is renewed")               \
     X(done_one_chunk_early, "rule 6: DONE needs all bits")                                         \
     X(done_without_tail, "rule 6: DONE needs TAIL")                                                \

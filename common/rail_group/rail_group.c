@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutant.h"
+
 #define WINDOW_BYTES_DEFAULT (16u << 20)
 #define BATCH_WRITES_DEFAULT 32u
 #define RING_ENTRIES_DEFAULT 4096u
@@ -229,6 +231,22 @@ static bool overflow_empty(struct kvr_group *group)
     return group_passes_flush(group);
 }
 
+/* As commands: while the loop is behind, too, if the answers fit. */
+static bool recycles_run(struct kvr_group *group)
+{
+    bool any = false;
+
+    for (uint32_t i = group->rail_first; i < group->rail_end && group->rings.recycles != 0; i++) {
+        if ((group->rings.recycles >> i & 1) == 0 ||
+            kvr_ring_room(&group->rings.overflow) <= group->rings.overflow.mask / 2)
+            continue;
+        group->rings.recycles &= ~(UINT64_C(1) << i);
+        group_recycle(group, i);
+        any = true;
+    }
+    return any;
+}
+
 static void command_run(struct kvr_group *group, const struct kvr_group_message *message)
 {
     struct kvr_group_message refused = {.head.kind = KVR_GROUP_RECYCLED};
@@ -263,7 +281,9 @@ static void command_run(struct kvr_group *group, const struct kvr_group_message 
         return;
     case KVR_GROUP_RECYCLE:
         if (message->recycle.rail >= group->rail_first && message->recycle.rail < group->rail_end) {
-            group_recycle(group, message->recycle.rail);
+            group->rings.recycles |= UINT64_C(1) << message->recycle.rail;
+            if (KVR_MUTANT(grants_come_late))
+                (void)recycles_run(group);
             return;
         }
         refused.recycled.rail = message->recycle.rail;
@@ -300,15 +320,13 @@ static bool commands_run(struct kvr_group *group)
     return count > 0;
 }
 
-void group_commands_late(struct kvr_group *group, uint32_t rail)
+void group_commands_late(struct kvr_group *group)
 {
-    for (uint32_t left = kvr_chain_count(&group->rings.commands); left > 0; left--) {
-        const struct kvr_group_message *next = kvr_chain_peek(&group->rings.commands);
+    uint32_t left = KVR_MUTANT(grants_come_late) ? 0 : kvr_chain_count(&group->rings.commands);
 
-        if ((next->head.kind == KVR_GROUP_RECYCLE && next->recycle.rail == rail) ||
-            !command_next(group, group->rings.overflow.mask / 4))
+    for (; left > 0; left--)
+        if (!command_next(group, group->rings.overflow.mask / 4))
             return;
-    }
 }
 
 bool kvr_group_step(struct kvr_group *group, kvr_ns now)
@@ -319,6 +337,7 @@ bool kvr_group_step(struct kvr_group *group, kvr_ns now)
     group_absence_check(group, group->absence.stepped_at);
     moved = commands_run(group);
     moved |= group_passed_run(group);
+    moved |= recycles_run(group);
     if (group->woken && overflow_empty(group)) /* first the work that woke it: polling is slow */
         moved |= group->user.work(group->user.self, now);
     group->woken = false;
@@ -433,8 +452,8 @@ int kvr_group_wait_fd(const struct kvr_group *group, uint32_t rail)
 
 bool kvr_group_may_sleep(struct kvr_group *group)
 {
-    if (kvr_chain_count(&group->rings.commands) > 0 || kvr_ring_count(&group->rings.overflow) > 0 ||
-        !group_passes_empty(group))
+    if (kvr_chain_count(&group->rings.commands) > 0 || group->rings.recycles != 0 ||
+        kvr_ring_count(&group->rings.overflow) > 0 || !group_passes_empty(group))
         return false;
     if (group->user.may_sleep != NULL && !group->user.may_sleep(group->user.self, true)) {
         kvr_group_awake(group);

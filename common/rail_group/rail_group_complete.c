@@ -137,7 +137,8 @@ static inline struct group_flight *flight_of(struct kvr_group *group, const stru
     return flight != NULL && flight->link->rail == rail ? flight : NULL;
 }
 
-static void complete(struct kvr_group *group, uint32_t rail_index,
+/* epoch: of the endpoint that was read. */
+static void complete(struct kvr_group *group, uint32_t rail_index, uint32_t epoch,
                      const struct kvr_completion *completion)
 {
     struct group_rail *rail = &group->rails[rail_index];
@@ -145,13 +146,12 @@ static void complete(struct kvr_group *group, uint32_t rail_index,
 
     if (completion->kind == KVR_COMPLETION_ARRIVED) {
         group_count(&rail->counters.arrivals, 1);
-        group->user.arrived(group->user.self, group->now, rail_index, rail->address.epoch,
-                            completion->immediate);
+        group->user.arrived(group->user.self, group->now, rail_index, epoch, completion->immediate);
         return;
     }
     if (completion->kind == KVR_COMPLETION_UNMOVED) {
         if (group->user.unmoved != NULL)
-            group->user.unmoved(group->user.self, group->now, rail_index, rail->address.epoch,
+            group->user.unmoved(group->user.self, group->now, rail_index, epoch,
                                 completion->immediate);
         return;
     }
@@ -218,12 +218,12 @@ bool group_poll(struct kvr_group *group, uint32_t rail)
         return false;
     count = group->ops->poll(group->rails[rail].endpoint, completions, POLL_MAX);
     if (count > 0)
-        group_commands_late(group, rail);
+        group_commands_late(group);
     while (i < count) {
         unsigned written = complete_written(group, rail, &completions[i], count - i);
 
         if (written == 0)
-            complete(group, rail, &completions[i]);
+            complete(group, rail, group->rails[rail].address.epoch, &completions[i]);
         i += written > 0 ? written : 1;
     }
     return count > 0;
@@ -231,7 +231,8 @@ bool group_poll(struct kvr_group *group, uint32_t rail)
 
 /* Reads the queue of a stopped endpoint empty. Writes that completed before the stop count as
  * written; what failed because of the stop ended with its epoch. */
-void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped)
+void group_read_empty(struct kvr_group *group, uint32_t rail, uint32_t epoch,
+                      struct kvr_endpoint *stopped)
 {
     struct kvr_completion completions[POLL_MAX];
     unsigned count = POLL_MAX;
@@ -240,7 +241,7 @@ void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoin
         count = group->ops->poll(stopped, completions, POLL_MAX);
         for (unsigned i = 0; i < count; i++) {
             if (completions[i].kind != KVR_COMPLETION_FAILED)
-                complete(group, rail, &completions[i]);
+                complete(group, rail, epoch, &completions[i]);
         }
     }
 }

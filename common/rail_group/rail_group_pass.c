@@ -104,7 +104,7 @@ static uint32_t passed_run(struct kvr_group *group, struct kvr_ring *from)
 
     left = left < PASSED_A_STEP ? left : PASSED_A_STEP;
     if (left > 0)
-        group_commands_late(group, KVR_RAILS_MAX);
+        group_commands_late(group);
     while (count < left && kvr_ring_room(&group->rings.overflow) > group->rings.overflow.mask / 2 &&
            kvr_ring_pop(from, &message)) {
         group->user.command(group->user.self, group->now, &message);

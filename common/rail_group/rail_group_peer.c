@@ -321,7 +321,8 @@ void group_links_reinsert(struct kvr_group *group, uint32_t rail)
     for (uint32_t i = 0; i < group->links.reach; i++) {
         struct group_link *link = kvr_pool_at(&group->links, i, NULL);
 
-        if (link == NULL || link->pair.rail != rail || link->state == LINK_RETIRED)
+        if (link == NULL || link->pair.rail != rail || link->state == LINK_RETIRED ||
+            link->inserted) /* by a command since */
             continue;
         if (link->state == LINK_BROKEN)
             group_spare_turn(group, link);

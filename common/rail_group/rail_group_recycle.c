@@ -55,19 +55,22 @@ void group_recycle(struct kvr_group *group, uint32_t rail_index)
         pthread_mutex_unlock(&group->address_lock);
     }
     group_links_forget_endpoint(group, rail_index);
+    if (old != NULL && !KVR_MUTANT(closed_before_it_stops))
+        group->ops->endpoint_stop(old);
+    (void)group_endpoint_install(group, rail_index, successor, ended + 1);
+    if (!KVR_MUTANT(successor_without_senders))
+        group_senders_insert(group, rail_index);
+    /* The loop grants for the old epoch until it hears of the end: what arrived before the stop may
+     * need such a GRANT. Commands about peers are of the successor already. */
+    group_commands_late(group);
     if (old != NULL) {
-        if (!KVR_MUTANT(closed_before_it_stops))
-            group->ops->endpoint_stop(old);
-        group_read_empty(group, rail_index, old);
+        group_read_empty(group, rail_index, ended, old);
         group_settle_rail(group, rail_index);
         if (!KVR_MUTANT(closed_before_it_stops))
             group->ops->endpoint_close(old);
     }
     /* Also for an epoch that never had an endpoint: the loop may wait for its end. */
     group->user.epoch_closed(group->user.self, group->now, rail_index, ended);
-    (void)group_endpoint_install(group, rail_index, successor, ended + 1);
-    if (!KVR_MUTANT(successor_without_senders))
-        group_senders_insert(group, rail_index);
     group_count(&rail->counters.recycles, 1);
     kvr_group_tell(group, &answer);
     group_links_reinsert(group, rail_index); /* pairs that break here are reported after RECYCLED */

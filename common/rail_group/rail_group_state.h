@@ -124,6 +124,7 @@ struct group_rings {
     struct kvr_ring events;      /* group → loop */
     struct kvr_ring overflow;    /* of events; both ends are the group's */
     struct group_passes *passes; /* group → group; NULL: the group is alone */
+    uint64_t recycles;           /* bits of rails: asked for, and not yet begun */
     bool told;                   /* events since the thread last woke the loop */
 };
 
@@ -158,10 +159,9 @@ struct kvr_group {
 };
 
 /* rail_group.c */
-/* Runs the commands that came while the rail's queue was polled, before the user sees what the
- * queue held: an arrival may need one of them. Recycling of that rail waits, because it would end
- * the epoch of the polled arrivals. KVR_RAILS_MAX: the messages are from other groups. */
-void group_commands_late(struct kvr_group *group, uint32_t rail);
+/* Runs the commands that came while a queue was read, before the user sees its entries: an arrival
+ * may need one of them. RECYCLE is only noted: it would end the epoch of those entries. */
+void group_commands_late(struct kvr_group *group);
 
 /* rail_group_pass.c */
 bool group_passed_run(struct kvr_group *group);   /* true when anything had been passed to it */
@@ -271,7 +271,8 @@ kvr_ns group_absence_wake(const struct kvr_group *group, kvr_ns now);
 
 /* rail_group_complete.c */
 bool group_poll(struct kvr_group *group, uint32_t rail);
-void group_read_empty(struct kvr_group *group, uint32_t rail, struct kvr_endpoint *stopped);
+void group_read_empty(struct kvr_group *group, uint32_t rail, uint32_t epoch,
+                      struct kvr_endpoint *stopped);
 void group_settle_rail(struct kvr_group *group, uint32_t rail);
 
 /* rail_group_choose.c */

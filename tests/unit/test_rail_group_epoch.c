@@ -207,8 +207,22 @@ static void grant_and_write(struct kvr_endpoint *endpoint)
 static void recycle_grant_and_write(struct kvr_endpoint *endpoint)
 {
     push(KVR_GROUP_RECYCLE, 1);
-    push(KVR_GROUP_KIND_USER, 1);
+    push(KVR_GROUP_KIND_USER, BEFORE);
+    push(KVR_GROUP_KIND_USER + 1, 1);
     arrive(endpoint, 78);
+}
+
+/* The GRANT is known before its write, and the write counts for the epoch that ends after it. */
+static void check_order(const char *write)
+{
+    const char *command, *arrived, *closed = strstr(fake.log, "closed0/1 ");
+    char granted[64];
+
+    snprintf(granted, sizeof(granted), "command%u ", (unsigned)KVR_GROUP_KIND_USER + 1);
+    command = strstr(fake.log, granted);
+    arrived = strstr(fake.log, write);
+    assert_true(command != NULL && arrived != NULL && command < arrived);
+    assert_true(closed == NULL || arrived < closed);
 }
 
 /* A provider that copies arriving bytes can take long to read a queue: long enough for a slot to be
@@ -216,24 +230,19 @@ static void recycle_grant_and_write(struct kvr_endpoint *endpoint)
  * repeated only after the time of quiet. */
 static void hears_first(uint32_t ring_entries)
 {
-    char granted[64];
-    const char *command, *arrived;
     struct group_fixture fixture;
 
     fixture_open(&fixture, 1, 0, ring_entries);
     fake.while_polled = grant_and_write;
     assert_true(kvr_group_step(fixture.group, 1));
-    snprintf(granted, sizeof(granted), "command%u ", (unsigned)KVR_GROUP_KIND_USER + 1);
-    command = strstr(fake.log, granted);
-    arrived = strstr(fake.log, "arrived0/1:77 ");
-    assert_true(command != NULL && arrived != NULL && command < arrived);
+    check_order("arrived0/1:77 ");
 
-    /* But a recycling would end the epoch of polled entries before they are handled. */
+    /* A recycling waits for the entries that were polled, and hides no GRANT behind it. */
     fixture_settle(&fixture, 2);
     fake.log[0] = '\0';
     fake.while_polled = recycle_grant_and_write;
     assert_true(kvr_group_step(fixture.group, 3));
-    assert_string_equal(fake.log, "arrived0/1:78 ");
+    check_order("arrived0/1:78 ");
     fixture_settle(&fixture, 4);
     assert_non_null(strstr(fake.log, "closed0/1 "));
     kvr_group_close(fixture.group);
@@ -250,6 +259,49 @@ static void group_takes_more_commands_than_its_ring_has_room_for(void **state)
 {
     (void)state;
     hears_first(8);
+}
+
+/* The loop grants until it hears that the epoch has ended. So a GRANT may stand behind the
+ * recycling and still name the old epoch; its write waits in the queue that is read empty. */
+static void group_hears_of_a_grant_behind_a_recycling(void **state)
+{
+    struct group_fixture fixture;
+
+    (void)state;
+    fixture_open(&fixture, 1, 0, 256);
+    recycle_grant_and_write(fixture.rails[0].newest);
+    assert_true(kvr_group_step(fixture.group, 1));
+    fixture_settle(&fixture, 2);
+    check_order("arrived0/1:78 ");
+    assert_non_null(strstr(fake.log, "closed0/1 "));
+    kvr_group_close(fixture.group);
+}
+
+/* A peer that comes while a rail is being recycled is inserted into the successor, once. */
+static void group_adds_a_peer_behind_a_recycling(void **state)
+{
+    struct kvr_peer_rails rails = {
+        .rail_count = 1, .rails = {{.rail = 0, .epoch = 1, .bytes = 1, .address = {'p'}}}};
+    struct kvr_group_message add = {.head.kind = KVR_GROUP_PEER_ADD,
+                                    .peer_rails = {.peer = 5, .rails = &rails}};
+    struct group_fixture fixture;
+    const char *inserted;
+    struct kvr_pair pair;
+
+    (void)state;
+    fixture_open(&fixture, 1, 0, 256);
+    fake.log_inserts = true;
+    push(KVR_GROUP_RECYCLE, 1);
+    push(KVR_GROUP_KIND_USER, BEFORE);
+    assert_true(kvr_group_command(fixture.group, &add));
+    assert_true(kvr_group_step(fixture.group, 1));
+    fixture_settle(&fixture, 2);
+    inserted = strstr(fake.log, "insert0(p)");
+    assert_non_null(inserted);
+    assert_null(strstr(inserted + 1, "insert0(p)"));
+    assert_int_equal(post(&fixture, 5, &pair), KVR_OK);
+    assert_int_equal(kvr_group_address(fixture.group, 0).epoch, 2);
+    kvr_group_close(fixture.group);
 }
 
 static void group_counts_what_it_does_not_know(void **state)
@@ -301,6 +353,8 @@ int main(void)
         cmocka_unit_test(group_ends_an_epoch_without_a_successor),
         cmocka_unit_test(group_hears_of_a_grant_before_what_it_brings),
         cmocka_unit_test(group_takes_more_commands_than_its_ring_has_room_for),
+        cmocka_unit_test(group_hears_of_a_grant_behind_a_recycling),
+        cmocka_unit_test(group_adds_a_peer_behind_a_recycling),
         cmocka_unit_test(group_counts_what_it_does_not_know),
     };
 

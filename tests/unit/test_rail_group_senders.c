@@ -201,7 +201,7 @@ static void a_successor_learns_all_senders_before_it_is_named(void **state)
     assert_int_equal(announced(6, 'y'), KVR_OK);
     fake.log[0] = '\0';
     command(&fixture, KVR_GROUP_RECYCLE, 1, NULL);
-    expect_log("open1 stop1 close1 closed1/1 insert1(x) insert1(y) ");
+    expect_log("open1 stop1 insert1(x) insert1(y) close1 closed1/1 ");
     assert_true(fixture_told(&fixture, KVR_GROUP_RECYCLED, &message));
 }
 
@@ -216,7 +216,7 @@ static void a_rail_without_an_endpoint_learns_them_with_the_next(void **state)
     expect_log("");
     fixture.rails[0].refuse_open = false;
     command(&fixture, KVR_GROUP_RECYCLE, 0, NULL);
-    expect_log("open0 closed0/2 insert0(x) ");
+    expect_log("open0 insert0(x) closed0/2 ");
     command(&fixture, KVR_GROUP_PEER_DROP, PEER, NULL);
     expect_log("remove0 ");
 }

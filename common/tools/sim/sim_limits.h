@@ -29,7 +29,8 @@
 #define SIM_SILENCE_NS  (3 * KVR_S)
 #define SIM_TICK_NS     (100 * KVR_MS) /* between two ticks of an agent, half of it more or less */
 #define SIM_QUIET_NS    (KVR_S / 2)
-#define SIM_PATIENCE_NS (60 * KVR_S) /* nothing goes on for so long after the last fault */
+#define SIM_RECYCLE_NS  (50 * KVR_MS) /* a rail's, without the messages that it takes */
+#define SIM_PATIENCE_NS (60 * KVR_S)  /* nothing goes on for so long after the last fault */
 /* At the end: a broken pair with a hanging write is tried anew after up to 32 heartbeat bounds, and
  * gets a fresh endpoint after ten. */
 #define SIM_FORGETS_NS  (180 * KVR_S)

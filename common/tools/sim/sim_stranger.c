@@ -5,6 +5,8 @@
  *
  * One guess in some ten thousands is right by luck, and would be believed. So the first right guess
  * of a world stays unsent. A second one is no luck: the slots can be foretold. */
+#include <inttypes.h>
+
 #include "decode-agent/transfer.h"
 #include "tools/sim/sim_world.h"
 
@@ -109,8 +111,26 @@ static bool awaits_renewal(const struct sim_agent *agent, uint32_t rail)
            agent->world->now - strangers->renewed_at < strangers->wait + SIM_TICK_NS * 3 / 2;
 }
 
+/* Rule 5: without strangers and entries that come twice each write is one of a transfer. */
+static void idle_slots_check(struct sim_world *world, const struct sim_agent *agent)
+{
+    uint64_t writes = 0;
+
+    for (uint32_t i = 0; i < agent->groups.count; i++)
+        for (uint32_t rail = 0; rail < agent->rail_count; rail++)
+            writes += agent->group[i].land->unexpected[rail][UNEXPECTED_IDLE_SLOT];
+    if (writes > 0)
+        sim_fail(world, -1, "%" PRIu64 " writes came to agent %u for slots of no transfer", writes,
+                 agent->number);
+}
+
 void sim_strangers_check(struct sim_world *world)
 {
+    bool honest = world->injected[SIM_STRANGER] + world->injected[SIM_WRITE_TWICE] == 0;
+
+    for (uint32_t i = SIM_SOURCES; honest && i < SIM_AGENTS; i++)
+        if (world->agents[i].alive)
+            idle_slots_check(world, &world->agents[i]);
     for (uint32_t i = 0; i < world->visit_count; i++) {
         const struct sim_visit *visit = &world->visits[i];
         struct sim_agent *agent = &world->agents[visit->agent];

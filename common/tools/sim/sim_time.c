@@ -3,8 +3,6 @@
 
 #include "tools/sim/sim_world.h"
 
-#define RECYCLE_NS (50 * KVR_MS) /* a rail's, without the messages that it takes */
-
 static kvr_ns later(kvr_ns a, kvr_ns b)
 {
     return a > b ? a : b;
@@ -27,7 +25,7 @@ void sim_time_asked(struct sim_world *world)
  * remaining writes, each waiting for the one before it. */
 static kvr_ns grace(const struct sim_world *world)
 {
-    kvr_ns recycle = RECYCLE_NS + 16 * (world->message_ns + world->step_ns);
+    kvr_ns recycle = SIM_RECYCLE_NS + 16 * (world->message_ns + world->step_ns);
     kvr_ns bytes =
         (kvr_sim_net_counts(world->net).writes - world->writes_then) * 4 * world->latency_ns;
 

@@ -79,7 +79,7 @@ struct sim_group {
     struct kvr_group *group;
     struct sim_stage *stage; /* between its cards and its engines' pages; NULL: they reach them */
     bool armed;
-    kvr_ns at;
+    kvr_ns at, held_until; /* held_until: its thread gets no core before */
     union {
         struct push *push;
         struct land *land;
