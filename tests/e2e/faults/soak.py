@@ -126,18 +126,22 @@ class Soak:
         self.check("requests were verified", tally.verified > 0, f"{tally.verified} of {tally.requests}")
         self.check("faults struck", len(tally.faults) > 0, sum(tally.faults.values()))
         for agent in self.world.agents:
-            self.judge_agent(agent.name)
+            self.judge_agent(agent)
 
-    def judge_agent(self, name):
+    def judge_agent(self, agent):
+        name = agent.name
         warm, end = self.idle[0][name], self.idle[1][name]
         for key in ("fds", "threads", *samples.HELD):
             good = key in warm and key in end and end[key] <= warm[key]
             self.check(f"{name} has no more {key} at the end than after the warm-up", good,
                        f"{warm.get(key)}, then {end.get(key)}")
-        growth, allowed = self.growth_kib(name), soak_judge.allowed_kib(self.options.minutes)
+        with open(agent.log, encoding="utf-8") as log:
+            libfabric = soak_judge.libfabric_of(log.read())
+        growth, allowed = self.growth_kib(name), soak_judge.allowed_kib(
+            self.options.minutes, sum(self.tally.faults.values()), libfabric)
         self.check(f"{name}'s memory is flat", growth is not None and growth <= allowed,
-                   f"{growth} KiB more in the last quarter than in the second, {allowed} are allowed; "
-                   f"{self.slope(name)} KiB an hour")
+                   f"{growth} KiB more in the last quarter than in the second, {allowed} are allowed "
+                   f"with libfabric {libfabric}; {self.slope(name)} KiB an hour")
 
     def growth_kib(self, name):
         return soak_judge.growth_kib(self.samples.times, self.samples.of[name]["anon_kib"], self.seconds)

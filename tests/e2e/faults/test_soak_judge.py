@@ -23,7 +23,7 @@ def series(kib_per_hour, noise_kib=300, warm_kib=12000):
 
 class Memory(unittest.TestCase):
     def grows(self, values):
-        return soak_judge.growth_kib(TIMES, values, END_S) > soak_judge.allowed_kib(END_S / 60)
+        return soak_judge.growth_kib(TIMES, values, END_S) > soak_judge.allowed_kib(END_S / 60, 130, "1.17.1")
 
     def test_flat_after_the_warm_up(self):
         self.assertFalse(self.grows(series(0)))
@@ -32,6 +32,14 @@ class Memory(unittest.TestCase):
         """The medians of the second and the last quarter are an hour apart."""
         self.assertTrue(self.grows(series(1500)))
         self.assertAlmostEqual(soak_judge.slope_per_hour(TIMES, series(1500), END_S), 1500, delta=100)
+
+    def test_one_version_of_libfabric_may_lose_some_for_each_fault(self):
+        allowed = soak_judge.allowed_kib(40, 130, "1.17.1")
+        self.assertEqual(soak_judge.allowed_kib(40, 130, None), allowed)
+        self.assertEqual(soak_judge.allowed_kib(40, 130, "1.17.0"), allowed + 65 * soak_judge.LEAK_KIB_A_FAULT)
+        log = "decode-1 is ready: 2 rails in 1 group; libfabric 1.17.0 of /lib/libfabric.so.1, built with its API 1.17"
+        self.assertEqual(soak_judge.libfabric_of(log), "1.17.0")
+        self.assertIsNone(soak_judge.libfabric_of("decode-1 is ready"))
 
     def test_samples_that_are_missing_are_left_out(self):
         values = series(0)
@@ -49,7 +57,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(sum(quarters, []), values)
 
     def test_a_short_run_finds_a_gross_leak_alone(self):
-        self.assertGreater(soak_judge.allowed_kib(1), soak_judge.allowed_kib(120))
+        self.assertGreater(soak_judge.allowed_kib(1, 40, None), soak_judge.allowed_kib(120, 40, None))
 
 
 class Waiting(unittest.TestCase):
