@@ -19,20 +19,34 @@ static bool hangs_alone(const struct group_link *link)
            2 * link->rail->writes < link->rail->writes_max;
 }
 
-/* Nothing has reached its peer yet: fetches wait to hear whether anything can. */
-static bool is_first_trial(const struct kvr_group *group, const struct group_link *link)
+/* A spare pair, and no pair with that group of the peer works. */
+static bool is_last_resort(const struct group_peer *peer, const struct group_link *link)
 {
-    return link->state == LINK_USABLE && link->warmth == LINK_COLD &&
-           group->peers[link->peer].warmth != PEER_WARM;
+    for (uint32_t i = 0; link->spare && i < peer->link_count; i++) {
+        const struct group_link *other = peer->links[i];
+
+        if (other->there == link->there && other->state == LINK_USABLE && !other->doubted)
+            return false;
+    }
+    return link->spare;
 }
 
-/* How long writes may be without progress. A spare pair gives way to the next one soon. */
+/* Nothing reaches its peer yet, or any more: fetches wait to hear whether anything can. */
+static bool is_first_trial(const struct kvr_group *group, const struct group_link *link)
+{
+    const struct group_peer *peer = &group->peers[link->peer];
+
+    return link->state == LINK_USABLE && link->warmth == LINK_COLD &&
+           (peer->warmth != PEER_WARM || is_last_resort(peer, link));
+}
+
+/* How long writes may be without progress. */
 static kvr_ns silence_of(const struct kvr_group *group, const struct group_link *link)
 {
     kvr_ns silence = group->timers.silence_ns;
 
     if (is_first_trial(group, link))
-        return link->spare ? kvr_group_doubt(silence) : kvr_group_trial(silence);
+        return link->spare ? group_spare_silence(group, link) : kvr_group_trial(silence);
     if (link->state != LINK_RETIRED)
         return silence;
     return hangs_alone(link) ? HANGS_ALONE * silence : silence / 2;

@@ -65,6 +65,15 @@ static const struct kvr_rail_address *next_rail(const struct group_peer *peer,
     return next;
 }
 
+/* All of them have their turn before transfers without a pair give up. */
+kvr_ns group_spare_silence(const struct kvr_group *group, const struct group_link *spare)
+{
+    uint32_t count;
+
+    (void)next_rail(&group->peers[spare->peer], spare, &count);
+    return kvr_group_doubt(group->timers.silence_ns) / (count > 2 ? count - 1 : 1);
+}
+
 /* Where the spare pair beside a broken one stands; or NULL. */
 static struct group_link **spare_of(struct group_peer *peer, const struct group_link *broken)
 {

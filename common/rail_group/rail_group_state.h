@@ -198,6 +198,8 @@ void group_surplus_close(struct kvr_group *group);
 bool group_link_close(struct kvr_group *group, struct group_link *link);
 void group_link_disconnected(struct group_link *link); /* its endpoint is gone */
 /* rail_group_spare.c */
+/* How long a spare pair may be silent before the next rail is tried. */
+kvr_ns group_spare_silence(const struct kvr_group *group, const struct group_link *spare);
 void group_spares_make(struct kvr_group *group); /* beside pairs that broke */
 /* The pair has broken. If it worked, every rail is tried anew. */
 void group_spare_due(struct kvr_group *group, const struct group_link *broken, bool worked);

@@ -5,7 +5,7 @@
 
 #include "rail_group/rail_group.h"
 
-#define FAKE_RAILS 3
+#define FAKE_RAILS 8
 #define WRITES     64
 #define LOG_BYTES  8192
 #define TOKENS     200000

@@ -11,15 +11,14 @@
 
 static struct group_fixture fixture;
 
-/* Two rails of ours in plane a. Where theirs are too, rail i is paired with their rail i, and may
- * try the other. */
-static void open_pairs(const char *their_planes)
+/* Where theirs are in the plane of ours, rail i is paired with their rail i, and may try others. */
+static void open_rails(const char *our_planes, const char *their_planes)
 {
     struct kvr_peer_rails *rails = &fixture.peer_rails[0];
     struct kvr_group_message answer;
 
     fixture_open_in(
-        &fixture, "aa",
+        &fixture, our_planes,
         &(struct kvr_group_options){.ring_entries = 64, .silence_ns = SILENCE, .warm_up = true});
     rails->rail_count = (uint32_t)strlen(their_planes);
     for (uint32_t i = 0; i < rails->rail_count; i++)
@@ -34,6 +33,12 @@ static void open_pairs(const char *their_planes)
     command(&fixture, KVR_GROUP_PEER_ADD, 0, rails);
     assert_true(fixture_told(&fixture, KVR_GROUP_PEER_ADDED, &answer));
     assert_int_equal(answer.peer_rails.status, KVR_OK);
+}
+
+/* Two rails of ours in plane a. */
+static void open_pairs(const char *their_planes)
+{
+    open_rails("aa", their_planes);
 }
 
 static unsigned writes_of(uint32_t rail)
@@ -238,6 +243,58 @@ static void pair_whose_write_ends_late_is_tried_then(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* Of the peer's rails, as bits: those that rail 0 has tried. */
+static uint32_t rails_tried(void)
+{
+    const struct kvr_endpoint *endpoint = fixture.rails[0].newest;
+    uint32_t tried = 0;
+
+    for (unsigned i = 0; i < endpoint->write_count; i++)
+        tried |= UINT32_C(1) << (endpoint->writes[i].first.key - SCRATCH_KEY);
+    return tried;
+}
+
+/* A transfer without a pair gives up a twelfth of the bound after the trial (failover.c). */
+static void every_spare_rail_is_tried_before_a_transfer_gives_up(void **state)
+{
+    static const char *const planes[] = {"aa", "aaa", "aaaa", "aaaaaaaa"};
+    const kvr_ns end = FROM + kvr_group_trial(SILENCE) + SILENCE / 12;
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(planes) / sizeof(planes[0]); i++) {
+        open_rails(planes[i], planes[i]);
+        for (kvr_ns at = FROM; at < end; at += SILENCE / 100) {
+            until(at);
+            if (at > FROM + kvr_group_doubt(SILENCE)) /* a user's write waits for a pair */
+                assert_int_equal(post_one(), KVR_NO_RAIL);
+        }
+        assert_int_equal(rails_tried(), (UINT32_C(1) << strlen(planes[i])) - 1);
+        kvr_group_close(fixture.group);
+    }
+}
+
+/* The pairs worked, and all break at once: a transfer waits for `soon`. */
+static void every_spare_rail_is_tried_after_a_break(void **state)
+{
+    const kvr_ns broken = 2 + SILENCE, end = broken + kvr_group_soon(SILENCE);
+
+    (void)state;
+    open_rails("aaaa", "aaaa");
+    until(FROM);
+    for (uint32_t rail = 0; rail < 4; rail++)
+        finish_all(fixture.rails[rail].newest);
+    until(2);
+    for (uint32_t rail = 0; rail < 4; rail++)
+        assert_int_equal(post_one(), KVR_OK);
+    until(broken);
+    for (kvr_ns at = broken; at < end; at += SILENCE / 100) {
+        until(at);
+        assert_int_equal(post_one(), KVR_NO_RAIL);
+    }
+    assert_int_equal(rails_tried() & 0xe, 0xe);
+    kvr_group_close(fixture.group);
+}
+
 /* Short bounds leave a second to connect, as far as they can. */
 static void trials_leave_a_second(void **state)
 {
@@ -259,6 +316,8 @@ int main(void)
         cmocka_unit_test(pair_in_vain_has_a_spare_at_once),
         cmocka_unit_test(pair_whose_write_hangs_is_tried_in_the_end),
         cmocka_unit_test(pair_whose_write_ends_late_is_tried_then),
+        cmocka_unit_test(every_spare_rail_is_tried_before_a_transfer_gives_up),
+        cmocka_unit_test(every_spare_rail_is_tried_after_a_break),
         cmocka_unit_test(trials_leave_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
