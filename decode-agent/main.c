@@ -113,6 +113,8 @@ static void counters(uint64_t values[])
     values[KVR_COUNTER_SKIPPED_BYTES] = inbound.skipped_bytes;
     values[KVR_COUNTER_QUOTA_REQUESTS] = inbound.engines.quota_refused;
     values[KVR_COUNTER_TENANTS_REFUSED] = inbound.engines.tenants_refused;
+    values[KVR_COUNTER_SLOTS] = inbound.options.slot_count - inbound.free_count;
+    values[KVR_COUNTER_SLOTS_LIMIT] = inbound.options.slot_count;
     values[KVR_COUNTER_STALE_WRITES] = 0;
     for (uint32_t rail = 0; rail < KVR_RAILS_MAX; rail++)
         values[KVR_COUNTER_STALE_WRITES] += unexpected(rail, UNEXPECTED_IDLE_SLOT);

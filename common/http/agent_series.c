@@ -95,12 +95,12 @@ static void write_agents(struct series *series)
     write_family(series, true, "kvrail_registered_bytes",
                  "Memory that an agent's engines registered.", write_registered);
     for (series->number = 0; series->number < KVR_COUNTER_END; series->number++) {
-        bool expiry = series->number == KVR_COUNTER_TLS_EXPIRY; /* a time, which is no total */
+        kvr_counter counter = (kvr_counter)series->number;
+        bool gauge = kvr_counter_is_gauge(counter);
 
-        snprintf(name, sizeof(name), "kvrail_%s%s", kvr_counter_name((kvr_counter)series->number),
-                 expiry ? "" : "_total");
-        write_family(series, expiry, name, kvr_counter_text((kvr_counter)series->number),
-                     write_counter);
+        snprintf(name, sizeof(name), "kvrail_%s%s", kvr_counter_name(counter),
+                 gauge ? "" : "_total");
+        write_family(series, gauge, name, kvr_counter_text(counter), write_counter);
     }
 }
 

@@ -101,9 +101,17 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_TLS_RELOADS, "tls_reloads", "Certificates read anew.")                           \
     X(KVR_COUNTER_TLS_BAD_RELOADS, "tls_bad_reloads", "Changed certificates that cannot be used.") \
     X(KVR_COUNTER_TLS_EXPIRY, "tls_certificate_expiry_seconds",                                    \
-      "When the agent's certificate ends, in seconds of 1970.")
+      "When the agent's certificate ends, in seconds of 1970.")                                    \
+    X(KVR_COUNTER_SLOTS, "slots", "Slots in use; all others rest.")                                \
+    X(KVR_COUNTER_SLOTS_LIMIT, "slots_limit", "Slots that may be in use at once.")
 
 typedef enum kvr_counter { KVR_COUNTER_LIST(KVR_SYMBOL) KVR_COUNTER_END } kvr_counter;
+
+/* The last ones are no totals: their value is that of now. */
+static inline bool kvr_counter_is_gauge(kvr_counter counter)
+{
+    return counter >= KVR_COUNTER_TLS_EXPIRY;
+}
 
 const char *kvr_counter_name(kvr_counter counter);
 const char *kvr_counter_text(kvr_counter counter);

@@ -145,7 +145,13 @@ else
 fi
 
 echo "== an agent that ends"
+decode_has() { at decode /metrics >"$work/metrics" && grep -q "^$1\$" "$work/metrics"; }
+for line in '# TYPE kvrail_slots gauge' 'kvrail_slots{agent="decode-0"} 0' 'kvrail_slots_limit{agent="decode-0"} 4096'; do
+    wait_for 10 decode_has "$line" || fail "$line is not there: $(grep kvrail_slots "$work/metrics")"
+done
 hold_pair "$source_agent" wait
+wait_for 10 decode_has 'kvrail_slots{agent="decode-0"} 1' ||
+    fail "a transfer has no slot: $(grep kvrail_slots "$work/metrics")"
 kill -TERM "$decode_pid"
 wait_for 10 health decode 503 '"problem":"stopping"' || fail "it does not say so: $(cat "$work/health")"
 exec 4>&-
