@@ -15,6 +15,8 @@
 #include "base/rng.h"
 #include "scheduler/store.h"
 
+#define BACKLOG_MAX 8000 /* events */
+
 static char folder[64];
 static unsigned port;
 
@@ -108,6 +110,17 @@ static uint64_t stored_transfers(void)
     return total;
 }
 
+/* The reporter keeps so many events in memory. While a scheduler is killed again and again before
+ * the reporter has tried it, they become more. */
+static void await_progress(struct kvr_reporter *reporter, struct kvr_reporter_stats *stats)
+{
+    kvr_reporter_stats(reporter, stats);
+    for (int i = 0; i < 1200 && emitted - stats->acknowledged > BACKLOG_MAX; i++) {
+        nap(50);
+        kvr_reporter_stats(reporter, stats);
+    }
+}
+
 static void scheduler_keeps_what_it_acknowledged(void **state)
 {
     struct kvr_reporter_options options = {.agent = "decode-0", .boot = 1, .close_ms = 10000};
@@ -129,6 +142,7 @@ static void scheduler_keeps_what_it_acknowledged(void **state)
             emit(reporter, kvr_rng_between(&rng, 1, 400));
             nap((unsigned)kvr_rng_between(&rng, 0, 120));
         }
+        await_progress(reporter, &stats);
         end_scheduler(pid, SIGKILL);
         kvr_reporter_stats(reporter, &stats);
         assert_true(stored_transfers() >= stats.acknowledged);
