@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "scheduler/known.h"
+#include "scheduler/rollups.h"
 
 #define EVENT_NUMBER_MAX  (UINT64_C(1) << 48) /* nine years of a million events a second */
 #define LIVE_OF_AGENT_MAX 16384 /* an agent has at most KVR_TRANSFERS_MAX, on either side */
@@ -13,6 +14,7 @@ struct apply {
     struct store *store;
     struct fleet *fleet;
     struct known known;
+    struct rollups *rollups;
     bool counted; /* this transaction is committed */
     uint64_t events, contradictions;
 };
@@ -21,17 +23,20 @@ struct apply *apply_open(struct store *store, struct fleet *fleet)
 {
     struct apply *apply = calloc(1, sizeof(*apply));
 
-    if (apply != NULL) {
-        apply->store = apply->known.store = store;
-        apply->fleet = fleet;
-    }
-    return apply;
+    if (apply == NULL)
+        return NULL;
+    apply->store = apply->known.store = store;
+    apply->fleet = fleet;
+    apply->rollups = rollups_open(store);
+    return apply->rollups != NULL ? apply : apply_close(apply);
 }
 
 struct apply *apply_close(struct apply *apply)
 {
-    if (apply != NULL)
+    if (apply != NULL) {
         apply_forget(apply);
+        rollups_close(apply->rollups);
+    }
     free(apply);
     return NULL;
 }
@@ -39,6 +44,8 @@ struct apply *apply_close(struct apply *apply)
 void apply_reset(struct apply *apply)
 {
     known_end(&apply->known, apply->counted);
+    if (!apply->counted)
+        rollups_forget(apply->rollups);
     apply->counted = false;
     apply->events = apply->contradictions = 0;
 }
@@ -262,12 +269,49 @@ kvr_status apply_report(struct apply *apply, const struct kvr_report *report, in
     if (status == KVR_OK && report->orders_taken != 0 &&
         !store_take_orders(apply->store, report->agent, report->boot, report->orders_taken))
         status = database_failed(apply, error);
+    if (status == KVR_OK && !rollups_take_report(apply->rollups, report, now_ns))
+        status = database_failed(apply, error);
     return status;
 }
 
-kvr_status apply_flush(struct apply *apply, struct kvr_error *error)
+static bool has_ended(transfer_state state)
 {
-    return known_flush(&apply->known) ? KVR_OK : database_failed(apply, error);
+    return state != STATE_END && !transfer_state_live(state);
+}
+
+/* Of each transfer that was touched, what has ended in this transaction. */
+static bool roll_up(struct apply *apply, int64_t now_ns)
+{
+    bool taken = true;
+
+    for (struct known_transfer *known = apply->known.touched; known != NULL && taken;
+         known = known->next) {
+        const struct transfer *transfer = &known->transfer;
+        struct rollup_news news = {.ended = has_ended(transfer->state) &&
+                                            !has_ended(known->state_before)};
+
+        for (int role = 0; role < 2; role++)
+            news.side_ended[role] = transfer->sides[role].ended && !known->ended_before[role];
+        if (!known->remove && transfer->updated_ns != 0 &&
+            (news.ended || news.side_ended[0] || news.side_ended[1]))
+            taken = rollups_take_transfer(apply->rollups, transfer, &news, now_ns);
+    }
+    return taken;
+}
+
+kvr_status apply_flush(struct apply *apply, int64_t now_ns, struct kvr_error *error)
+{
+    bool stored =
+        known_flush(&apply->known) && roll_up(apply, now_ns) && rollups_flush(apply->rollups);
+
+    return stored ? KVR_OK : database_failed(apply, error);
+}
+
+kvr_status apply_sum_up(struct apply *apply, int64_t now_ns, bool *ret_more,
+                        struct kvr_error *error)
+{
+    return rollups_sum_up(apply->rollups, now_ns, ret_more) ? KVR_OK
+                                                            : database_failed(apply, error);
 }
 
 void apply_count(struct apply *apply, struct metrics *metrics, struct changes *changes,

@@ -53,6 +53,7 @@ EMBED(migration_16, SCHEDULER_SOURCE_DIR "/migrations/0016_event_pack.sql");
 EMBED(migration_17, SCHEDULER_SOURCE_DIR "/migrations/0017_not_done.sql");
 EMBED(migration_18, SCHEDULER_SOURCE_DIR "/migrations/0018_agent_orders.sql");
 EMBED(migration_19, SCHEDULER_SOURCE_DIR "/migrations/0019_spans.sql");
+EMBED(migration_20, SCHEDULER_SOURCE_DIR "/migrations/0020_rollups.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -74,5 +75,6 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0017_not_done.sql", "0017_not_done.sql", "application/sql", migration_17),
     EMBEDDED("0018_agent_orders.sql", "0018_agent_orders.sql", "application/sql", migration_18),
     EMBEDDED("0019_spans.sql", "0019_spans.sql", "application/sql", migration_19),
+    EMBEDDED("0020_rollups.sql", "0020_rollups.sql", "application/sql", migration_20),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);

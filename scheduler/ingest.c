@@ -156,7 +156,7 @@ static kvr_status apply_reports(struct ingest *ingest, int count, int64_t now_ns
             return waiting->status;
         }
     }
-    return apply_flush(ingest->apply, error);
+    return apply_flush(ingest->apply, now_ns, error);
 }
 
 static kvr_status database_failed(struct ingest *ingest, struct kvr_error *error)
@@ -316,7 +316,8 @@ static bool lose(struct ingest *ingest, const char *agent, const struct fleet_bo
     struct kvr_error error = {0};
     bool stored = store_begin(store) &&
                   apply_agent_gone(ingest->apply, agent, alive, detail, &error) == KVR_OK &&
-                  apply_flush(ingest->apply, &error) == KVR_OK && store_commit(store);
+                  apply_flush(ingest->apply, wall_now(ingest), &error) == KVR_OK &&
+                  store_commit(store);
 
     if (stored) {
         apply_count(ingest->apply, ingest->options.metrics, ingest->options.changes,
@@ -392,6 +393,29 @@ static void look_for_database(struct ingest *ingest)
         health_clear(ingest->options.health, HEALTH_MISSING);
 }
 
+/* A few transactions, so that reports wait for little; the rest at the next housekeeping. */
+static void sum_up(struct ingest *ingest)
+{
+    struct store *store = ingest->options.store;
+    kvr_ns until = kvr_clock_now() + PRUNE_NS;
+    bool more = true, stored = true;
+
+    while (more && stored && kvr_clock_now() < until) {
+        struct kvr_error error = {0};
+
+        stored = store_begin(store) &&
+                 apply_sum_up(ingest->apply, wall_now(ingest), &more, &error) == KVR_OK &&
+                 store_commit(store);
+        if (stored) {
+            apply_count(ingest->apply, ingest->options.metrics, NULL, wall_now(ingest));
+        } else {
+            not_stored(ingest, NULL);
+            store_rollback(store);
+        }
+        apply_reset(ingest->apply);
+    }
+}
+
 static void keep_house(struct ingest *ingest)
 {
     int64_t oldest_ns;
@@ -400,6 +424,7 @@ static void keep_house(struct ingest *ingest)
     if (store_oldest_live(ingest->options.store, &oldest_ns))
         metrics_set_oldest(ingest->options.metrics, oldest_ns);
     lose_silent(ingest);
+    sum_up(ingest);
     ingest->pruning = ingest->options.retention != KVR_NEVER;
 }
 

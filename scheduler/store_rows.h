@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include "scheduler/store.h"
+#include "scheduler/store_rollups_sql.h"
 #include "scheduler/store_search_sql.h"
 
 /* Every statement is prepared once, when it is first used. */
@@ -144,7 +145,8 @@
                        "ORDER BY at_ns LIMIT 5000)")                                               \
     X(SQL_OF_REQUEST, "SELECT * FROM transfers WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) "   \
                       "ORDER BY live DESC, source_matched_ns = 0, ordinal DESC LIMIT 1")           \
-    STORE_SEARCH_LIST(X)
+    STORE_SEARCH_LIST(X)                                                                           \
+    STORE_ROLLUP_LIST(X)
 
 typedef enum store_sql { STORE_STATEMENT_LIST(KVR_SYMBOL) SQL_END } store_sql;
 

@@ -70,7 +70,7 @@ kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
     assert_true(store_begin(fixture->store));
     status = apply_report(fixture->apply, report, WALL, ret_acknowledged, &error);
     if (status == KVR_OK)
-        status = apply_flush(fixture->apply, &error);
+        status = apply_flush(fixture->apply, WALL, &error);
     if (status == KVR_OK) {
         assert_true(store_commit(fixture->store));
         apply_count(fixture->apply, fixture->metrics, NULL, WALL);

@@ -97,7 +97,7 @@ static void order_goes_with_its_request(void **state)
     assert_int_equal(asked(fixture, "prefill-1", 7, orders), 1);
     assert_true(store_begin(fixture->store)); /* and the order goes with its agent */
     assert_int_equal(apply_agent_gone(fixture->apply, "prefill-1", NULL, "silent", &error), KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, WALL, &error), KVR_OK);
     assert_true(store_commit(fixture->store));
     assert_int_equal(asked(fixture, "prefill-1", 7, orders), 0);
     assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1), KVR_REFUSED);

@@ -223,7 +223,7 @@ static bool end_boots(struct fixture *fixture, kvr_ns later)
         return false;
     assert_true(store_begin(fixture->store));
     assert_int_equal(apply_agent_gone(fixture->apply, name, &alive, "gone", &error), KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, WALL, &error), KVR_OK);
     assert_true(store_commit(fixture->store));
     apply_reset(fixture->apply);
     fleet_settle_boots(fixture->fleet, name, now);

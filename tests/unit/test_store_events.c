@@ -126,7 +126,7 @@ static void a_failed_transaction_is_forgotten(void **state)
     report = report_of("decode-0", 2, &events[1], 1);
     assert_true(store_begin(fixture->store));
     assert_int_equal(apply_report(fixture->apply, &report, WALL, &acknowledged, &error), KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, WALL, &error), KVR_OK);
     store_rollback(fixture->store);
     apply_reset(fixture->apply);
     lists(fixture, 5, 100, "decode-0 matched 1+10");

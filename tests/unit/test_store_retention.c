@@ -79,7 +79,7 @@ static void store_prunes_nothing_that_lives(void **state)
     assert_true(store_begin(fixture->store));
     assert_int_equal(apply_agent_gone(fixture->apply, report.agent, NULL, "silent", &error),
                      KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, WALL, &error), KVR_OK);
     assert_true(store_commit(fixture->store));
     apply_reset(fixture->apply);
     assert_true(store_prune(fixture->store, WALL + 1000, NULL, &removed));
@@ -204,7 +204,7 @@ static void lose(struct fixture *fixture, const char *agent)
     assert_true(store_begin(fixture->store));
     assert_int_equal(apply_agent_gone(fixture->apply, agent, NULL, "it fell silent", &error),
                      KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, &error), KVR_OK);
+    assert_int_equal(apply_flush(fixture->apply, WALL, &error), KVR_OK);
     assert_true(store_commit(fixture->store));
     apply_reset(fixture->apply);
 }

@@ -1,0 +1,22 @@
+/* The statements of store_rollups.c, a part of STORE_STATEMENT_LIST. ?1: kind, ?2: step. */
+#ifndef KVR_SCHEDULER_STORE_ROLLUPS_SQL_H
+#define KVR_SCHEDULER_STORE_ROLLUPS_SQL_H
+
+#define ROLLUPS_OF_STEP "FROM rollups WHERE kind = ?1 AND step = ?2 "
+
+#define STORE_ROLLUP_LIST(X)                                                                       \
+    X(SQL_PUT_ROLLUP, "INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?)")                  \
+    X(SQL_GET_ROLLUP, "SELECT * " ROLLUPS_OF_STEP "AND begin = ?3 AND part = ?4")                  \
+    X(SQL_GET_AMOUNTS,                                                                             \
+      "SELECT kind, step, begin, part, amounts " ROLLUPS_OF_STEP "AND begin = ?3 AND part = ?4")   \
+    X(SQL_LIST_ROLLUPS,                                                                            \
+      "SELECT * " ROLLUPS_OF_STEP "AND begin >= ?3 AND begin < ?4 ORDER BY begin")                 \
+    X(SQL_LIST_AMOUNTS, "SELECT kind, step, begin, part, amounts " ROLLUPS_OF_STEP                 \
+                        "AND begin >= ?3 AND begin < ?4 ORDER BY begin")                           \
+    X(SQL_FIRST_ROLLUP, "SELECT begin " ROLLUPS_OF_STEP "AND begin >= ?3 ORDER BY begin LIMIT 1")  \
+    X(SQL_LAST_ROLLUP, "SELECT begin " ROLLUPS_OF_STEP "ORDER BY begin DESC LIMIT 1")              \
+    X(SQL_PRUNE_ROLLUPS, /* 300 steps at once */                                                   \
+      "DELETE " ROLLUPS_OF_STEP "AND begin < min(?3, 300 * ?2 + "                                  \
+      "(SELECT begin " ROLLUPS_OF_STEP "ORDER BY begin LIMIT 1))")
+
+#endif
