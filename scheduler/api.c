@@ -6,6 +6,7 @@
 #include "scheduler/api_json.h"
 #include "scheduler/api_parameters.h"
 #include "scheduler/api_transfers.h"
+#include "scheduler/api_window.h"
 
 #define REASONS_BACK  (3600 * (int64_t)KVR_S)
 #define ANSWER_WITHIN (2 * KVR_S)    /* else the question is given up: others wait */
@@ -157,6 +158,15 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
         break;
     case API_ERRORS:
         read = api_get_errors(api->store, query, ret_answer);
+        break;
+    case API_ROLLUPS:
+        read = api_get_rollups(api->store, query, ret_answer);
+        break;
+    case API_HISTOGRAMS:
+        read = api_get_histograms(api->store, query, ret_answer);
+        break;
+    case API_COMPARE:
+        read = api_get_compare(api->store, query, ret_answer);
         break;
     case API_AUDIT:
         get_audit(api, query, ret_answer);

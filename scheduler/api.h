@@ -7,6 +7,9 @@
  *   /api/v1/transfers          newest first; its filters stand in api_transfers.c
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
  *   /api/v1/rails/matrix       how rails reach each other (api_matrix.c)
+ *   /api/v1/rollups            amounts over time (api_rollups.c)
+ *   /api/v1/histograms         how long transfers and their stages took (api_histograms.c)
+ *   /api/v1/compare            two windows of time beside each other
  *   /api/v1/audit              actions and sign-ins, newest first
  *   /api/v1/requests/<id>/…    order.h
  *   /api/v1/session            http_session.c

@@ -24,6 +24,9 @@ const struct api_path api_paths[] = {
     {API_TIMELINE, "GET", "/api/v1/transfers/{id}/timeline", {0}},
     {API_ERRORS, "GET", "/api/v1/errors", {"from", "until"}},
     {API_MATRIX, "GET", "/api/v1/rails/matrix", {"source", "target", "trouble"}},
+    {API_ROLLUPS, "GET", "/api/v1/rollups", {"by", "agent", "from", "until", "step"}},
+    {API_HISTOGRAMS, "GET", "/api/v1/histograms", {"by", "from", "until"}},
+    {API_COMPARE, "GET", "/api/v1/compare", {"from", "until", "with_from", "with_until"}},
     {API_AUDIT, "GET", "/api/v1/audit", {"limit", "after"}},
     {API_DOCUMENT, "GET", "/api/v1/openapi.json", {0}},
     {API_STREAM, "GET", "/api/v1/stream", {0}},
@@ -69,7 +72,7 @@ const struct api_path *api_path_of(const char *method, const char *path)
 
 void api_no_path(struct api_answer *ret_answer)
 {
-    char message[800] = "there is nothing at this path; there are /, /metrics, /healthz, /readyz";
+    char message[1000] = "there is nothing at this path; there are /, /metrics, /healthz, /readyz";
     size_t used = strlen(message);
 
     for (size_t i = 0; i < api_path_count && used < sizeof(message); i++)

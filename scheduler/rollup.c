@@ -208,12 +208,19 @@ bool rollup_add_transfer(struct rollup_cell *cell, rollup_kind kind,
 
 /* ---- rows ---- */
 
-struct rollup_cell *rollup_row_cell(struct rollup_row *row, const struct rollup_key *key)
+struct rollup_cell *rollup_row_find(const struct rollup_row *row, const struct rollup_key *key)
 {
-    static const struct rollup_key others;
     struct rollup_cell *cell;
 
     HASH_FIND(hh, row->cells, key->bytes, key->count, cell);
+    return cell;
+}
+
+struct rollup_cell *rollup_row_cell(struct rollup_row *row, const struct rollup_key *key)
+{
+    static const struct rollup_key others;
+    struct rollup_cell *cell = rollup_row_find(row, key);
+
     if (cell == NULL && key->count > 0 && HASH_COUNT(row->cells) >= ROLLUP_CELLS_MAX)
         return rollup_row_cell(row, &others);
     if (cell != NULL)

@@ -1,5 +1,5 @@
-/* What ended and what moved in one step of time, by reason, tenant, agent, engine, rail and pair of
- * rails: amounts and histograms of times.
+/* Transfers that ended and bytes that moved in one step of time, by reason, tenant, agent, engine,
+ * rail and pair of rails: amounts and histograms of times.
  *
  * A step is one of the scheduler's clock, that of `updated` of a transfer: agents' clocks differ,
  * and reports come late. Pure: no clock, no I/O. */
@@ -46,7 +46,7 @@ typedef enum rollup_amount { ROLLUP_AMOUNT_LIST(KVR_SYMBOL) ROLLUP_AMOUNT_END } 
 
 const char *rollup_amount_name(rollup_amount amount);
 
-/* As the kinds; at most 8. X(symbol, name, side whose clock it is by, from, to) */
+/* As the kinds; at most 8. X(symbol, name, side that measures it, from, to) */
 #define ROLLUP_TIME_LIST(X)                                                                        \
     X(ROLLUP_TOTAL, "total", KVR_ROLE_TARGET, STAGE_OPENED, STAGE_ENDED)                           \
     X(ROLLUP_EXPOSED, "exposed", KVR_ROLE_SOURCE, STAGE_LAST_READY, STAGE_ENDED)                   \
@@ -131,6 +131,8 @@ struct rollup_row {
     bool unsorted; /* cells came since it was packed */
 };
 
+/* NULL: there is none. */
+struct rollup_cell *rollup_row_find(const struct rollup_row *row, const struct rollup_key *key);
 /* The cell with that key, which begins empty, or that of the others. NULL: no memory. */
 struct rollup_cell *rollup_row_cell(struct rollup_row *row, const struct rollup_key *key);
 void rollup_row_clear(struct rollup_row *row);

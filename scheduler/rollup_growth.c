@@ -85,7 +85,7 @@ static void keep_larger(uint64_t *kept, uint64_t now)
     *kept = now > *kept ? now : *kept;
 }
 
-/* A report that came late must not count again what came before it. */
+/* A report that came late must not lower a counter. */
 static void rail_keep(struct rail *kept, const struct rail *now)
 {
     keep_larger(&kept->bytes, now->bytes);

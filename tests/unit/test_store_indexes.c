@@ -68,6 +68,13 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_GET_EVENTS, "USING INTEGER PRIMARY KEY"},
         {SQL_CHAINS, "USING INDEX transfers_by_request"},
         {SQL_LIST_ORDERS, "USING INDEX orders_by_agent"},
+        {SQL_GET_ROLLUP, "USING PRIMARY KEY (kind=? AND step=? AND begin=? AND part=?)"},
+        {SQL_GET_AMOUNTS, "USING PRIMARY KEY (kind=? AND step=? AND begin=? AND part=?)"},
+        {SQL_LIST_ROLLUPS, "USING PRIMARY KEY (kind=? AND step=? AND begin>? AND begin<?)"},
+        {SQL_LIST_AMOUNTS, "USING PRIMARY KEY (kind=? AND step=? AND begin>? AND begin<?)"},
+        {SQL_FIRST_ROLLUP, "USING PRIMARY KEY (kind=? AND step=? AND begin>?)"},
+        {SQL_LAST_ROLLUP, "USING PRIMARY KEY (kind=? AND step=?)"},
+        {SQL_PRUNE_ROLLUPS, "USING PRIMARY KEY (kind=? AND step=? AND begin<?)"},
     };
     char plan[2048];
 
@@ -93,7 +100,7 @@ static bool has_step(const char *plan, const char *step)
 static void no_statement_walks_or_sorts_a_table(void **state)
 {
     static const char *const steps[] = {"SCAN transfers", "SCAN events", "SCAN audit",
-                                        "USE TEMP B-TREE FOR ORDER BY"};
+                                        "SCAN rollups", "USE TEMP B-TREE FOR ORDER BY"};
     static const struct {
         store_sql sql;
         const char *step, *reason;

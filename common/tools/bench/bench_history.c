@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "scheduler/event_pack.h"
+#include "scheduler/rollups.h"
 #include "scheduler/store_rows.h"
 
 #define LOST_OF     200                     /* one transfer of so many */
@@ -65,7 +66,20 @@ static bool add_step(const struct bench_fleet *fleet, const struct bench_transfe
     return event_pack_add(&side->pack, &event, made->number * BENCH_FLEET_EVENTS + step, at_ns);
 }
 
-static bool add_transfer(const struct bench_fleet *fleet, uint64_t number, struct store *store)
+/* As the writer counts it, at the second after it began: transfers come in the order of their
+ * begins. */
+static bool roll_up(struct rollups *rollups, const struct bench_transfer *made,
+                    const struct transfer *transfer)
+{
+    const struct rollup_news news = {
+        .ended = true, .side_ended = {transfer->sides[0].ended, transfer->sides[1].ended}};
+
+    return transfer_state_live(transfer->state) ||
+           rollups_take_transfer(rollups, transfer, &news, (int64_t)made->begin + (int64_t)KVR_S);
+}
+
+static bool add_transfer(const struct bench_fleet *fleet, uint64_t number, struct store *store,
+                         struct rollups *rollups)
 {
     struct bench_transfer made = bench_fleet_transfer(fleet, number);
     struct side sides[2] = {0};
@@ -90,7 +104,7 @@ static bool add_transfer(const struct bench_fleet *fleet, uint64_t number, struc
                                       });
         event_pack_free(&sides[role].pack);
     }
-    return stored && store_put_transfer(store, &transfer);
+    return stored && store_put_transfer(store, &transfer) && roll_up(rollups, &made, &transfer);
 }
 
 /* ---- the rest ---- */
@@ -176,6 +190,74 @@ static bool make_indexes(sqlite3 *database, const struct indexes *indexes)
     return done;
 }
 
+/* ---- sums over time ---- */
+
+/* Until that second all is counted; then the next one begins. */
+static bool end_second(struct rollups *rollups, int64_t now_ns)
+{
+    bool more = now_ns / (int64_t)KVR_S % 60 == 0, stored = rollups_flush(rollups);
+
+    while (more && stored)
+        stored = rollups_sum_up(rollups, now_ns, &more);
+    return stored;
+}
+
+/* Of the rails, the last hour. */
+static bool add_reports(const struct bench_fleet *fleet, int64_t at_ns, struct rollups *rollups)
+{
+    struct kvr_agent_facts *facts = malloc(sizeof(*facts));
+    struct kvr_report_pairs *pairs = malloc(sizeof(*pairs));
+    bool taken = facts != NULL && pairs != NULL;
+
+    for (uint32_t i = 0; i < bench_fleet_agents(fleet) && taken; i++) {
+        struct kvr_report report = {.boot = fleet->boot, .facts = facts};
+
+        bench_fleet_name(fleet, i, report.agent);
+        bench_fleet_facts(fleet, i, (kvr_ns)at_ns, facts);
+        bench_fleet_pairs(fleet, i, 0, fleet->pairs, pairs);
+        for (uint32_t k = 0; k < pairs->pair_count; k++)
+            pairs->pairs[k].bytes = (uint64_t)at_ns / 1000;
+        report.pairs = bench_fleet_role(fleet, i) == KVR_ROLE_SOURCE ? pairs : NULL;
+        taken = rollups_take_report(rollups, &report, at_ns);
+    }
+    free(facts);
+    free(pairs);
+    return taken;
+}
+
+/* From one second to another; in most nothing is to be done. */
+static bool pass_time(const struct bench_fleet *fleet, struct rollups *rollups, int64_t *at_s,
+                      int64_t until_s, int64_t now_ns)
+{
+    bool stored = true;
+
+    for (; *at_s < until_s && stored; ++*at_s) {
+        int64_t at_ns = *at_s * (int64_t)KVR_S;
+
+        if (at_ns > now_ns - 3600 * (int64_t)KVR_S)
+            stored = add_reports(fleet, at_ns, rollups);
+        stored = stored && end_second(rollups, at_ns);
+    }
+    return stored;
+}
+
+static bool add_transfers(const struct bench_fleet *fleet, int64_t now_ns, struct store *store)
+{
+    struct rollups *rollups = rollups_open(store);
+    int64_t at_s = (int64_t)(fleet->start / KVR_S);
+    bool stored = rollups != NULL;
+
+    for (uint64_t number = 0; number < fleet->transfers && stored; number++) {
+        struct bench_transfer made = bench_fleet_transfer(fleet, number);
+
+        stored = pass_time(fleet, rollups, &at_s, (int64_t)(made.begin / KVR_S) + 1, now_ns) &&
+                 add_transfer(fleet, number, store, rollups);
+    }
+    stored = stored && pass_time(fleet, rollups, &at_s, now_ns / (int64_t)KVR_S, now_ns);
+    rollups_close(rollups);
+    return stored;
+}
+
 /* ---- all of it ---- */
 
 static void read_count(sqlite3_stmt *statement, void *self)
@@ -204,9 +286,8 @@ static bool fill(const struct bench_fleet *fleet, struct store *store, struct in
         drop_indexes(store->database, indexes) && store_begin(store) &&
         add_agents(fleet, now_ns, store) && add_audit(fleet, now_ns, store);
 
-    for (uint64_t number = 0; number < fleet->transfers && stored; number++)
-        stored = add_transfer(fleet, number, store);
-    return stored && store_commit(store) && make_indexes(store->database, indexes) &&
+    return stored && add_transfers(fleet, now_ns, store) && store_commit(store) &&
+           make_indexes(store->database, indexes) &&
            sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) ==
                SQLITE_OK;
 }

@@ -379,6 +379,64 @@ static kvr_status ask_searches(struct asker *asker)
     return KVR_OK;
 }
 
+/* ---- sums over time ---- */
+
+static kvr_status ask_about_time(struct asker *asker, const char *path, const char *by,
+                                 const char *agent, kvr_ns back)
+{
+    struct question question = {.afresh = true};
+    kvr_ns until = kvr_clock_wall();
+    char from_text[VALUE_BYTES], until_text[VALUE_BYTES];
+
+    question.path = path;
+    kvr_clock_rfc3339(until - back, from_text);
+    kvr_clock_rfc3339(until, until_text);
+    snprintf(question.name, sizeof(question.name), "%s%s%s, %llu h", path + strlen("/api/v1/"),
+             by[0] ? " by " : "", by, (unsigned long long)(back / (3600 * KVR_S)));
+    add_parameter(&question, "by", by);
+    add_parameter(&question, "agent", agent);
+    add_parameter(&question, "from", from_text);
+    add_parameter(&question, "until", until_text);
+    return ask(asker, &question);
+}
+
+static kvr_status ask_comparison(struct asker *asker, kvr_ns length)
+{
+    static const char *const names[] = {"from", "until", "with_from", "with_until"};
+    struct question question = {.path = "/api/v1/compare"};
+    kvr_ns until = kvr_clock_wall(),
+           ends[] = {until - length, until, until - 2 * length, until - length};
+
+    snprintf(question.name, sizeof(question.name), "compare, %llu h",
+             (unsigned long long)(length / (3600 * KVR_S)));
+    for (int i = 0; i < 4; i++) {
+        char text[VALUE_BYTES];
+
+        kvr_clock_rfc3339(ends[i], text);
+        add_parameter(&question, names[i], text);
+    }
+    return ask(asker, &question);
+}
+
+static kvr_status ask_times(struct asker *asker)
+{
+    static const char *const bys[] = {"", "reason", "tenant", "agent", "engine", "rail", "pair"};
+    static const kvr_ns backs[] = {3600 * KVR_S, 24 * 3600 * KVR_S, 7 * 24 * 3600 * KVR_S};
+
+    for (size_t b = 0; b < sizeof(backs) / sizeof(backs[0]); b++) {
+        for (size_t i = 0; i < sizeof(bys) / sizeof(bys[0]); i++) {
+            bool parts = i >= 5;
+
+            KVR_TRY(ask_about_time(asker, "/api/v1/rollups", bys[i], parts ? "prefill-0000" : "",
+                                   backs[b]));
+            if (!parts)
+                KVR_TRY(ask_about_time(asker, "/api/v1/histograms", bys[i], "", backs[b]));
+        }
+        KVR_TRY(ask_comparison(asker, backs[b]));
+    }
+    return KVR_OK;
+}
+
 static kvr_status ask_others(struct asker *asker)
 {
     static const struct question questions[] = {
@@ -451,6 +509,8 @@ kvr_status bench_questions_ask(const struct bench_fleet *fleet, const char *fold
     status = asker_open(&asker, folder);
     if (status == KVR_OK)
         status = ask_others(&asker);
+    if (status == KVR_OK)
+        status = ask_times(&asker);
     if (status == KVR_OK)
         status = ask_lists(&asker);
     if (status == KVR_OK)
