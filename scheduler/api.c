@@ -168,6 +168,9 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     case API_COMPARE:
         read = api_get_compare(api->store, query, ret_answer);
         break;
+    case API_MARKS:
+        read = api_get_marks(api->store, query, ret_answer);
+        break;
     case API_AUDIT:
         get_audit(api, query, ret_answer);
         break;

@@ -10,6 +10,7 @@
  *   /api/v1/rollups            amounts over time (api_rollups.c)
  *   /api/v1/histograms         how long transfers and their stages took (api_histograms.c)
  *   /api/v1/compare            two windows of time beside each other
+ *   /api/v1/marks              starts and ends of agents, and changes with them
  *   /api/v1/audit              actions and sign-ins, newest first
  *   /api/v1/requests/<id>/…    order.h
  *   /api/v1/session            http_session.c

@@ -27,6 +27,7 @@ const struct api_path api_paths[] = {
     {API_ROLLUPS, "GET", "/api/v1/rollups", {"by", "agent", "from", "until", "step"}},
     {API_HISTOGRAMS, "GET", "/api/v1/histograms", {"by", "from", "until"}},
     {API_COMPARE, "GET", "/api/v1/compare", {"from", "until", "with_from", "with_until"}},
+    {API_MARKS, "GET", "/api/v1/marks", {"from", "until"}},
     {API_AUDIT, "GET", "/api/v1/audit", {"limit", "after"}},
     {API_DOCUMENT, "GET", "/api/v1/openapi.json", {0}},
     {API_STREAM, "GET", "/api/v1/stream", {0}},

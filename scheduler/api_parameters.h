@@ -17,6 +17,7 @@ typedef enum api_path_kind {
     API_ROLLUPS,
     API_HISTOGRAMS,
     API_COMPARE,
+    API_MARKS,
     API_AUDIT,
     API_DOCUMENT,
     API_STREAM,

@@ -44,5 +44,7 @@ bool api_get_histograms(struct store *store, const struct api_query *query,
                         struct api_answer *ret_answer);
 bool api_get_compare(struct store *store, const struct api_query *query,
                      struct api_answer *ret_answer);
+bool api_get_marks(struct store *store, const struct api_query *query,
+                   struct api_answer *ret_answer);
 
 #endif

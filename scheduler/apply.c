@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "scheduler/known.h"
 #include "scheduler/rollups.h"
+#include "scheduler/store_marks.h"
 
 #define EVENT_NUMBER_MAX  (UINT64_C(1) << 48) /* nine years of a million events a second */
 #define LIVE_OF_AGENT_MAX 16384 /* an agent has at most KVR_TRANSFERS_MAX, on either side */
@@ -233,6 +234,25 @@ kvr_status apply_agent_gone(struct apply *apply, const char *agent, const struct
     return status;
 }
 
+/* Before the agent's row changes. */
+static kvr_status mark(struct apply *apply, const struct kvr_report *report, bool restarted,
+                       int64_t now_ns, struct kvr_error *error)
+{
+    struct kvr_agent_facts *before = calloc(1, sizeof(*before));
+    struct mark marks[MARK_KIND_END];
+    bool known, stored;
+    uint32_t count;
+
+    if (before == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for marks");
+    stored = store_agent_before(apply->store, report->agent, before, &known);
+    count = marks_of(known ? before : NULL, restarted, report, marks);
+    for (uint32_t i = 0; i < count && stored; i++)
+        stored = store_add_mark(apply->store, report->agent, report->boot, &marks[i], now_ns);
+    free(before);
+    return stored ? KVR_OK : database_failed(apply, error);
+}
+
 static kvr_status apply_facts(struct apply *apply, const struct kvr_report *report,
                               const struct fleet_boots *alive, int64_t now_ns,
                               struct kvr_error *error)
@@ -243,6 +263,8 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
     if (!fleet_differs(apply->fleet, report, now_ns))
         return KVR_OK;
     boot_before = fleet_row(apply->fleet, report, now_ns, &row);
+    if (boot_before != report->boot || report->leaving)
+        KVR_TRY(mark(apply, report, boot_before != report->boot, now_ns, error));
     if (!store_put_agent(apply->store, &row, report->facts))
         return database_failed(apply, error);
     if (boot_before == report->boot)
@@ -310,8 +332,10 @@ kvr_status apply_flush(struct apply *apply, int64_t now_ns, struct kvr_error *er
 kvr_status apply_sum_up(struct apply *apply, int64_t now_ns, bool *ret_more,
                         struct kvr_error *error)
 {
-    return rollups_sum_up(apply->rollups, now_ns, ret_more) ? KVR_OK
-                                                            : database_failed(apply, error);
+    bool done = rollups_sum_up(apply->rollups, now_ns, ret_more) &&
+                store_prune_marks(apply->store, now_ns - MARKS_KEPT_NS);
+
+    return done ? KVR_OK : database_failed(apply, error);
 }
 
 void apply_count(struct apply *apply, struct metrics *metrics, struct changes *changes,

@@ -31,7 +31,7 @@ KVR_MUST_CHECK kvr_status apply_agent_gone(struct apply *apply, const char *agen
 
 /* Writes the rows; before the commit. */
 KVR_MUST_CHECK kvr_status apply_flush(struct apply *apply, int64_t now_ns, struct kvr_error *error);
-/* In a transaction of its own: rollups_sum_up. */
+/* In a transaction of its own: rollups_sum_up, and old marks go. */
 KVR_MUST_CHECK kvr_status apply_sum_up(struct apply *apply, int64_t now_ns, bool *ret_more,
                                        struct kvr_error *error);
 /* After it: counts what happened, and puts it into `changes` (NULL: into none). */

@@ -1,4 +1,5 @@
-/* The statements of store_rollups.c, a part of STORE_STATEMENT_LIST. ?1: kind, ?2: step. */
+/* The statements of store_rollups.c (?1: kind, ?2: step) and of store_marks.c, a part of
+ * STORE_STATEMENT_LIST. */
 #ifndef KVR_SCHEDULER_STORE_ROLLUPS_SQL_H
 #define KVR_SCHEDULER_STORE_ROLLUPS_SQL_H
 
@@ -17,6 +18,14 @@
     X(SQL_LAST_ROLLUP, "SELECT begin " ROLLUPS_OF_STEP "ORDER BY begin DESC LIMIT 1")              \
     X(SQL_PRUNE_ROLLUPS, /* 300 steps at once */                                                   \
       "DELETE " ROLLUPS_OF_STEP "AND begin < min(?3, 300 * ?2 + "                                  \
-      "(SELECT begin " ROLLUPS_OF_STEP "ORDER BY begin LIMIT 1))")
+      "(SELECT begin " ROLLUPS_OF_STEP "ORDER BY begin LIMIT 1))")                                 \
+    X(SQL_ADD_MARK, "INSERT OR IGNORE INTO marks VALUES (?, ?, ?, ?, ?, ?)")                       \
+    X(SQL_LIST_MARKS, "SELECT agent, kind, at_ns, before, after FROM marks "                       \
+                      "WHERE at_ns >= ?1 AND at_ns <= ?2 ORDER BY at_ns DESC LIMIT ?3")            \
+    X(SQL_PRUNE_MARKS, "DELETE FROM marks WHERE (agent, boot, kind) IN (SELECT agent, boot, kind " \
+                       "FROM marks WHERE at_ns < ?1 ORDER BY at_ns LIMIT 1000)")                   \
+    X(SQL_AGENT_BEFORE, "SELECT version, host, listen, provider, secure, "                         \
+                        "(SELECT count(*) FROM rails WHERE agent = ?1) "                           \
+                        "FROM agents WHERE name = ?1")
 
 #endif

@@ -9,3 +9,16 @@ CREATE TABLE rollups (
     times BLOB NOT NULL, -- histograms, last: a reader of the amounts alone skips their pages
     PRIMARY KEY (kind, step, begin, part)
 ) STRICT, WITHOUT ROWID;
+
+-- Starts and ends of agents, and what a start changed: for a reader of a time axis.
+CREATE TABLE marks (
+    agent TEXT NOT NULL,
+    boot INTEGER NOT NULL,
+    kind TEXT NOT NULL, -- scheduler/marks.h
+    at_ns INTEGER NOT NULL,
+    before TEXT NOT NULL, -- empty: not known
+    after TEXT NOT NULL,
+    PRIMARY KEY (agent, boot, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX marks_by_time ON marks (at_ns);

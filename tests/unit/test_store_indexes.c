@@ -68,6 +68,8 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_GET_EVENTS, "USING INTEGER PRIMARY KEY"},
         {SQL_CHAINS, "USING INDEX transfers_by_request"},
         {SQL_LIST_ORDERS, "USING INDEX orders_by_agent"},
+        {SQL_LIST_MARKS, "USING INDEX marks_by_time (at_ns>? AND at_ns<?)"},
+        {SQL_PRUNE_MARKS, "USING COVERING INDEX marks_by_time (at_ns<?)"},
         {SQL_GET_ROLLUP, "USING PRIMARY KEY (kind=? AND step=? AND begin=? AND part=?)"},
         {SQL_GET_AMOUNTS, "USING PRIMARY KEY (kind=? AND step=? AND begin=? AND part=?)"},
         {SQL_LIST_ROLLUPS, "USING PRIMARY KEY (kind=? AND step=? AND begin>? AND begin<?)"},
@@ -99,8 +101,9 @@ static bool has_step(const char *plan, const char *step)
 /* What no statement does with tables that grow with the transfers, except these. */
 static void no_statement_walks_or_sorts_a_table(void **state)
 {
-    static const char *const steps[] = {"SCAN transfers", "SCAN events", "SCAN audit",
-                                        "SCAN rollups", "USE TEMP B-TREE FOR ORDER BY"};
+    static const char *const steps[] = {"SCAN transfers", "SCAN events",
+                                        "SCAN audit",     "SCAN rollups",
+                                        "SCAN marks",     "USE TEMP B-TREE FOR ORDER BY"};
     static const struct {
         store_sql sql;
         const char *step, *reason;

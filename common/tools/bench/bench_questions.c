@@ -446,6 +446,7 @@ static kvr_status ask_others(struct asker *asker)
         {.name = "one timeline", .any_transfer = true, .path = "/timeline"},
         {.name = "errors", .path = "/api/v1/errors"},
         {.name = "audit", .path = "/api/v1/audit"},
+        {.name = "marks", .path = "/api/v1/marks"},
         {.name = "matrix", .path = "/api/v1/rails/matrix", .afresh = true},
         {.name = "reasons", .reasons_back_ns = HOUR},
         {.name = "reasons, all in an hour", .reasons_back_ns = INT64_MAX / 2},

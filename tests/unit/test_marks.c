@@ -1,0 +1,130 @@
+/* Goal: an agent's start, its end and what the start changed are marks, each once. Method: reports
+ * applied as the writer does, and the API. */
+#include "tests/support/check.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "scheduler/api.h"
+#include "scheduler/store_marks.h"
+#include "tests/support/store_case.h"
+
+static void report(struct fixture *fixture, uint64_t boot, const char *version, bool leaving)
+{
+    struct kvr_agent_facts *facts = calloc(1, sizeof(*facts));
+    struct kvr_report one = report_of("decode-0", 0, NULL, 0);
+    uint64_t acknowledged;
+
+    strcpy(facts->version, version);
+    strcpy(facts->provider, boot == 7 ? "tcp" : "efa");
+    facts->rail_count = 2;
+    one.boot = boot;
+    one.facts = facts;
+    one.leaving = leaving;
+    assert_int_equal(apply_one(fixture, &one, &acknowledged), KVR_OK);
+    free(facts);
+}
+
+struct seen {
+    char text[512];
+};
+
+static void add(void *self, const struct stored_mark *mark)
+{
+    struct seen *seen = self;
+    size_t used = strlen(seen->text);
+
+    assert_string_equal(mark->agent, "decode-0");
+    snprintf(seen->text + used, sizeof(seen->text) - used, "%s %s>%s;", mark->kind, mark->before,
+             mark->after);
+}
+
+static void sees(struct fixture *fixture, const char *wanted)
+{
+    struct seen seen = {""};
+
+    assert_true(store_list_marks(fixture->store, WALL, WALL, 100, add, &seen));
+    assert_string_equal(seen.text, wanted);
+}
+
+static void a_start_is_marked_once(void **state)
+{
+    struct fixture *fixture = *state;
+
+    report(fixture, 7, "1.0", false);
+    report(fixture, 7, "1.0", false);
+    sees(fixture, "started >1.0;");
+}
+
+static void a_new_start_says_its_changes(void **state)
+{
+    static const char *const parts[] = {"started >1.0;", "started 1.0>1.1;", "version 1.0>1.1;",
+                                        "provider tcp>efa;", "stopped 1.1>1.1;"};
+    struct fixture *fixture = *state;
+    struct seen seen = {""};
+    size_t length = 0;
+
+    report(fixture, 7, "1.0", false);
+    report(fixture, 8, "1.1", false);
+    report(fixture, 8, "1.1", true);
+    report(fixture, 8, "1.1", true);
+    assert_true(store_list_marks(fixture->store, WALL, WALL, 100, add, &seen));
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        assert_non_null(strstr(seen.text, parts[i]));
+        length += strlen(parts[i]);
+    }
+    assert_int_equal(strlen(seen.text), length); /* and no others */
+}
+
+static void marks_go_after_their_time(void **state)
+{
+    struct fixture *fixture = *state;
+    bool more;
+
+    report(fixture, 7, "1.0", false);
+    assert_true(store_begin(fixture->store));
+    assert_int_equal(apply_sum_up(fixture->apply, WALL + MARKS_KEPT_NS, &more, NULL), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    sees(fixture, "started >1.0;");
+    assert_true(store_begin(fixture->store));
+    assert_int_equal(apply_sum_up(fixture->apply, WALL + MARKS_KEPT_NS + 1, &more, NULL), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    sees(fixture, "");
+}
+
+static void the_api_has_a_window_of_them(void **state)
+{
+    const struct api_query query = {
+        2, {{"from", "2023-11-14T22:00:00Z"}, {"until", "2023-11-14T23:00:00Z"}}};
+    struct fixture *fixture = *state;
+    struct health *health = health_open("kvrail.db");
+    struct api *api = api_open(fixture->store, fixture->metrics, health);
+    struct api_answer answer = {0};
+    json_t *json, *mark;
+
+    report(fixture, 7, "1.0", false);
+    api_get(api, "/api/v1/marks", &query, &answer);
+    assert_int_equal(answer.status, 200);
+    json = json_loads(answer.body, 0, NULL);
+    mark = json_array_get(json_object_get(json, "marks"), 0);
+    assert_string_equal(json_string_value(json_object_get(mark, "kind")), "started");
+    assert_string_equal(json_string_value(json_object_get(mark, "at")), "2023-11-14T22:13:20.000Z");
+    assert_true(json_is_null(json_object_get(mark, "before")));
+    assert_true(json_is_false(json_object_get(json, "more")));
+    json_decref(json);
+    free(answer.body);
+    api_close(api);
+    health_close(health);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(a_start_is_marked_once),
+        WITH_STORE(a_new_start_says_its_changes),
+        WITH_STORE(marks_go_after_their_time),
+        WITH_STORE(the_api_has_a_window_of_them),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
