@@ -251,6 +251,131 @@ static void rails_are_read_by_their_agent(void **state)
     free(facts);
 }
 
+/* ---- size ---- */
+
+#define FULL_AGENTS    256
+#define FULL_RAILS     32
+#define FULL_PEERS     8 /* that each source writes to in one second, a rail of each to one rail */
+#define FULL_SECONDS   60
+#define FULL_TRANSFERS 1000 /* a second */
+
+/* Each rail has moved about 12 GB a second in writes of 256 KiB, and half of a pair's bytes. */
+static void full_report(struct rollups *rollups, struct kvr_agent_facts *facts,
+                        struct kvr_report_pairs *pairs, uint32_t agent, int64_t second)
+{
+    bool source = agent < FULL_AGENTS / 2;
+    struct kvr_report report = report_of("", 0, NULL, 0);
+    uint64_t moved = (uint64_t)(second + 30) * UINT64_C(12345678901) + agent;
+
+    snprintf(report.agent, sizeof(report.agent), "%s-%04u", source ? "prefill" : "decode", agent);
+    report.facts = facts;
+    facts->rail_count = FULL_RAILS;
+    for (uint32_t rail = 0; rail < FULL_RAILS; rail++) {
+        facts->rails[rail].bytes = moved + rail * (uint64_t)(second + 30) * 1000003;
+        facts->rails[rail].writes = facts->rails[rail].bytes >> 18;
+        facts->rails[rail].counters[KVR_RAIL_COMPLETION_TIME] = source ? moved / 3 : 0;
+    }
+    pairs->peer_count = FULL_PEERS;
+    pairs->pair_count = FULL_PEERS * FULL_RAILS;
+    for (uint32_t i = 0; i < pairs->pair_count; i++)
+        pairs->pairs[i] = (struct kvr_pair_facts){
+            .rail = i % FULL_RAILS, .target_rail = i % FULL_RAILS, .bytes = moved / FULL_PEERS};
+    for (uint32_t i = 0; i < FULL_PEERS; i++) {
+        snprintf(pairs->peers[i].peer, KVR_NAME_BYTES, "decode-%04u",
+                 FULL_AGENTS / 2 + (agent + i) % (FULL_AGENTS / 2));
+        pairs->peers[i].pair_first = i * FULL_RAILS;
+        pairs->peers[i].pair_count = FULL_RAILS;
+    }
+    report.pairs = source ? pairs : NULL;
+    assert_true(rollups_take_report(rollups, &report, WALL + second * (int64_t)KVR_S));
+}
+
+static void full_transfer(struct rollups *rollups, uint32_t number, int64_t second)
+{
+    const struct rollup_news news = {.ended = true, .side_ended = {true, true}};
+    struct transfer transfer = {.state = STATE_DONE, .bytes = 250000000, .layers = 80};
+    uint32_t mix = (number + 1) * 2654435761u;
+    int64_t at_ns = WALL;
+
+    snprintf(transfer.tenant, sizeof(transfer.tenant), "tenant-%u", number % 8);
+    for (int role = 0; role < 2; role++) {
+        struct transfer_side *side = &transfer.sides[role];
+        uint32_t agent = (number * 7 + (uint32_t)role * number) % (FULL_AGENTS / 2);
+
+        snprintf(side->agent, sizeof(side->agent), "%s-%04u", role == 0 ? "prefill" : "decode",
+                 agent + (uint32_t)role * FULL_AGENTS / 2);
+        (role == 0 ? &transfer.source_engine : &transfer.target_engine)->bytes[0] = (uint8_t)agent;
+        (role == 0 ? &transfer.source_engine : &transfer.target_engine)->bytes[15] =
+            (uint8_t)(role + 1);
+        side->ended = true;
+        for (int stage = 0; stage < STAGE_END; stage++) {
+            at_ns += (int64_t)(mix >> (stage % 16)) % (20 * (int64_t)KVR_MS);
+            side->at_ns[stage] = at_ns;
+        }
+    }
+    assert_true(rollups_take_transfer(rollups, &transfer, &news, WALL + second * (int64_t)KVR_S));
+}
+
+/* Bytes of the rows of that kind, in one step. */
+static double bytes_of(struct fixture *fixture, int kind, int step)
+{
+    static const char sql[] =
+        "SELECT sum(length(amounts) + length(times) + length(part) + 20), count(DISTINCT begin) "
+        "FROM rollups WHERE kind = ?1 AND step = ?2";
+    sqlite3_stmt *statement;
+    double bytes;
+
+    assert_int_equal(sqlite3_prepare_v2(fixture->store->database, sql, -1, &statement, NULL),
+                     SQLITE_OK);
+    sqlite3_bind_int(statement, 1, kind);
+    sqlite3_bind_int64(statement, 2, rollup_steps[step].seconds);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    bytes = sqlite3_column_double(statement, 0) / sqlite3_column_double(statement, 1);
+    sqlite3_finalize(statement);
+    return bytes;
+}
+
+/* 256 agents with 32 rails each, all of which move something in each second. */
+static void a_full_fleet_has_a_bounded_size(void **state)
+{
+    static const double bounds[ROLLUP_KIND_END][2] = {
+        [ROLLUP_ALL] = {1000, 2500},       [ROLLUP_REASON] = {1000, 2500},
+        [ROLLUP_TENANT] = {8000, 20000},   [ROLLUP_AGENT] = {60000, 350000},
+        [ROLLUP_ENGINE] = {60000, 350000}, [ROLLUP_RAIL] = {180000, 180000},
+        [ROLLUP_PAIR] = {400000, 400000},
+    };
+    struct kvr_agent_facts *facts = calloc(1, sizeof(*facts));
+    struct kvr_report_pairs *pairs = calloc(1, sizeof(*pairs));
+    struct fixture *fixture = *state;
+    struct rollups *rollups = rollups_open(fixture->store);
+    bool more = true;
+
+    assert_true(store_begin(fixture->store));
+    for (int64_t second = -21; second < FULL_SECONDS; second++) {
+        for (uint32_t agent = 0; agent < FULL_AGENTS; agent++)
+            full_report(rollups, facts, pairs, agent, second);
+        for (uint32_t i = 0; i < FULL_TRANSFERS && second >= -20; i++)
+            full_transfer(rollups, (uint32_t)(second + 30) * FULL_TRANSFERS + i, second);
+        assert_true(rollups_flush(rollups));
+    }
+    while (more)
+        assert_true(rollups_sum_up(rollups, WALL + FULL_SECONDS * (int64_t)KVR_S, &more));
+    assert_true(store_commit(fixture->store));
+    for (int kind = 0; kind < ROLLUP_KIND_END; kind++) {
+        for (int step = 0; step < 2; step++) {
+            double bytes = bytes_of(fixture, kind, step);
+
+            print_message("%s: %.0f bytes in a step of %lld s\n",
+                          rollup_kind_name((rollup_kind)kind), bytes,
+                          (long long)rollup_steps[step].seconds);
+            assert_true(bytes > 0 && bytes < bounds[kind][step]);
+        }
+    }
+    rollups_close(rollups);
+    free(facts);
+    free(pairs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +387,7 @@ int main(void)
         WITH_STORE(rows_go_after_their_time),
         WITH_STORE(a_clock_that_is_set_back_loses_nothing),
         WITH_STORE(rails_are_read_by_their_agent),
+        WITH_STORE(a_full_fleet_has_a_bounded_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
