@@ -197,8 +197,8 @@ stage_clang() {
     count_check 0
 }
 
-# What measures times and CPU measures the sanitizer there, and so does the share of each rail.
-measures="idle|bench|_cut|unreachable|rail_said|freeze|e2e\.(planes|faults$|soak$|rail_ports|filter$)"
+# What measures times, CPU and memory measures the sanitizer there, and so does the share of each rail.
+measures="idle|bench|_cut|unreachable|rail_said|freeze|e2e\.(planes|faults$|soak$|rail_ports|filter$|http_abuse)"
 # The sanitizers slow every case: fewer of them, unless this is a campaign. Left out are tests that differ from
 # another in the provider alone, and those that start many programs to look at files, texts and answers.
 fewer="kill_.*_(local|mixed)|(restart|fleet|neighbours)_local|revoked_kill|revoked_cancel_mixed|containers"
