@@ -142,6 +142,8 @@ static void target_opened(struct script *script, uint32_t engine, const struct k
         one_of_many(script, engine, i);
     if (strcmp(name, "close") == 0)
         script->close_wanted = true;
+    if (strcmp(name, "nap") == 0)
+        usleep((KVR_ENGINE_PORT_ATTACH_MS + 500) * 1000);
     if (strcmp(name, "layers") == 0)
         layers(script, engine, request->handle);
     for (uint32_t i = 0; i < 400000 && strcmp(name, "flood") == 0; i++)

@@ -14,6 +14,7 @@
  *   target "give up"          the engine is refused
  *   target "news"             another agent and a card go and come, of no handle
  *   target "old news"         so many agents come and go that no queue holds a notice for each
+ *   target "nap"              nothing; its thread sleeps for longer than a newcomer may take
  *   target "close"            the port closes, the process goes on */
 #ifndef KVR_TESTS_SCRIPTED_AGENT_H
 #define KVR_TESTS_SCRIPTED_AGENT_H

@@ -71,6 +71,25 @@ static void silence_before_attach_ends(void **state)
     assert_closed(fd);
 }
 
+/* An agent without a core for a while finds the time over and an attach that came in time. */
+static void an_attach_that_came_in_time_is_taken(void **state)
+{
+    struct kvrail *other = scripted_engine(&agent, "other");
+    struct kvr_notice notice;
+    int fd = raw_connect(agent.path);
+
+    (void)state;
+    assert_int_equal(kvrail_why(other, 1), KVRAIL_OK); /* the newcomer is accepted by then */
+    assert_int_equal(scripted_event(other, &(struct kvrail_event){0}), 1);
+    scripted_target(other, "nap");
+    assert_true(scripted_reached(&agent.record->targets, 1));
+    raw_attach(fd);
+    assert_int_equal(raw_notice(fd, 20000, &notice), KVR_OK);
+    assert_int_equal(notice.kind, KVR_NOTICE_ATTACHED);
+    close(fd);
+    kvrail_close(other);
+}
+
 static void garbage_after_attach_ends_that_engine(void **state)
 {
     struct kvrail *other = scripted_engine(&agent, "other");
@@ -506,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(garbage_before_attach_is_refused, start_thread, stop),
         cmocka_unit_test_setup_teardown(silence_before_attach_ends, start_thread, stop),
+        cmocka_unit_test_setup_teardown(an_attach_that_came_in_time_is_taken, start_thread, stop),
         cmocka_unit_test_setup_teardown(garbage_after_attach_ends_that_engine, start_thread, stop),
         cmocka_unit_test_setup_teardown(descriptors_where_none_belong_are_closed, start_thread,
                                         stop),

@@ -15,6 +15,7 @@
 /* Room in the queue that only REFUSED and DETACHED may take. */
 #define LAST_WORDS_BYTES 2048
 
+static void read_some(struct engine_link *engine);
 static void on_socket(uv_poll_t *handle, int status, int events);
 static void watch_process(struct engine_link *engine);
 
@@ -274,10 +275,15 @@ static void on_timer(uv_timer_t *timer)
 {
     struct engine_link *engine = timer->data;
 
+    /* After a while without a core the loop looks at the time before it looks at sockets. */
+    if (engine->pending == KVR_OK && engine->state == ENGINE_GREETING) {
+        read_some(engine);
+        if (engine->state == ENGINE_GREETING && engine->pending == KVR_OK)
+            give_up(engine, KVR_TIMED_OUT, "no attach came within 5 s of the connection");
+        return;
+    }
     if (engine->pending != KVR_OK)
         give_up(engine, engine->pending, engine->pending_detail);
-    else if (engine->state == ENGINE_GREETING)
-        give_up(engine, KVR_TIMED_OUT, "no attach came within 5 s of the connection");
     else if (engine->state == ENGINE_DOWN && !engine->owned)
         engine_link_leave(engine); /* it does not read the answer to PAIRS */
 }
@@ -482,6 +488,13 @@ static void drain(struct engine_link *engine)
         engine_died(engine);
 }
 
+static void read_some(struct engine_link *engine)
+{
+    for (int i = 0; i < BURST && reads(engine); i++)
+        if (!take_packet(engine))
+            break;
+}
+
 static void on_socket(uv_poll_t *handle, int status, int events)
 {
     struct engine_link *engine = handle->data;
@@ -494,10 +507,8 @@ static void on_socket(uv_poll_t *handle, int status, int events)
         flush(engine);
         leave_if_settled(engine);
     }
-    for (int i = 0; i < BURST && (events & UV_READABLE) != 0 && reads(engine); i++) {
-        if (!take_packet(engine))
-            break;
-    }
+    if ((events & UV_READABLE) != 0)
+        read_some(engine);
 }
 
 /* A child of the engine may hold the socket open; the pidfd shows the end of the process itself. */
