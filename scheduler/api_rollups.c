@@ -5,7 +5,7 @@
 #include "scheduler/api_json.h"
 #include "scheduler/api_window.h"
 
-#define POINTS_WANTED 120 /* at most, where no step is given */
+#define POINTS_WANTED 60 /* at most, where no step is given */
 #define POINTS_MAX    500
 #define ROWS_MAX      4000 /* that are read for one answer */
 
@@ -60,7 +60,8 @@ static bool is_kept(const struct question *question, int64_t now)
 
 static void choose_step(struct question *question, int64_t now)
 {
-    static const int64_t steps[] = {1, 5, 10, 30, 60, 300, 1800, 3600, 21600, 86400, 4 * 86400};
+    static const int64_t steps[] = {1,   5,    10,   30,    60,    120,      300,
+                                    600, 1800, 3600, 21600, 86400, 7 * 86400};
     int64_t seconds = question->window.until - question->window.from;
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {

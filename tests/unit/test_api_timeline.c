@@ -170,9 +170,9 @@ static void stages_of_one_moment_are_all_there(void **state)
 /* Layers 3 to 5 at the agent of that role: 10 ms each, one after the other, up to its end. */
 static size_t spans_of(kvr_role role, kvr_ns end, uint8_t bytes[KVR_SPANS_BYTES_MAX])
 {
-    struct {
+    union {
         struct kvr_span_book book;
-        struct kvr_layer_span layers[3];
+        uint8_t room[sizeof(struct kvr_span_book) + 3 * sizeof(struct kvr_layer_span)];
     } notes;
 
     kvr_span_book_open(&notes.book, end - KVR_S, 3, 3);

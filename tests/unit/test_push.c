@@ -163,9 +163,9 @@ static void push_posts_layers_as_they_become_ready(void **state)
     assert_int_equal(message.sum.repeated, 0);
 }
 
-static struct {
+static union {
     struct kvr_span_book book;
-    struct kvr_layer_span layers[SMALL_LAYERS];
+    uint8_t room[sizeof(struct kvr_span_book) + SMALL_LAYERS * sizeof(struct kvr_layer_span)];
 } notes;
 
 static kvr_ns begins(uint32_t layer)

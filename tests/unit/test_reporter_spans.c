@@ -24,9 +24,9 @@ static void reporter_hands_over_spans_however_long(void **state)
     struct kvr_reporter *reporter;
     struct kvr_event_sink sink;
     char folder[FOLDER_BYTES], address[64];
-    static struct {
+    static union {
         struct kvr_span_book book;
-        struct kvr_layer_span layers[KVR_LAYERS_MAX];
+        uint8_t room[sizeof(struct kvr_span_book) + KVR_LAYERS_MAX * sizeof(struct kvr_layer_span)];
     } notes;
     uint8_t spans[KVR_SPANS_BYTES_MAX] = {0};
     uint64_t counts[STATE_END], stored = 0;

@@ -11,9 +11,9 @@
 
 #define END (1000 * KVR_S)
 
-static struct {
+static union {
     struct kvr_span_book book;
-    struct kvr_layer_span layers[KVR_LAYERS_MAX];
+    uint8_t room[sizeof(struct kvr_span_book) + KVR_LAYERS_MAX * sizeof(struct kvr_layer_span)];
 } notes;
 
 static struct kvr_span_book *open_book(uint32_t layer_first, uint32_t layer_count)

@@ -328,9 +328,9 @@ static void fill_layers(const struct bench_transfer *transfer, kvr_role role,
 void bench_fleet_spans(const struct bench_fleet *fleet, const struct bench_transfer *transfer,
                        struct kvr_event *event, uint8_t bytes[KVR_SPANS_BYTES_MAX])
 {
-    struct {
+    union {
         struct kvr_span_book book;
-        struct kvr_layer_span layers[KVR_LAYERS_MAX];
+        uint8_t room[sizeof(struct kvr_span_book) + KVR_LAYERS_MAX * sizeof(struct kvr_layer_span)];
     } notes;
 
     if (fleet->span_layers == 0 || event->kind != KVR_EVENT_ENDED)
