@@ -193,6 +193,7 @@ static bool make_indexes(sqlite3 *database, const struct indexes *indexes)
 /* ---- sums over time ---- */
 
 #define REPORTING_MAX 32 /* agents */
+#define PEERS_MAX     8  /* of one of them */
 
 /* Until that second all is counted; then the next one begins. */
 static bool end_second(struct rollups *rollups, int64_t now_ns)
@@ -217,7 +218,7 @@ static bool add_reports(const struct bench_fleet *fleet, int64_t at_ns, struct r
 
         bench_fleet_name(fleet, i, report.agent);
         bench_fleet_facts(fleet, i, (kvr_ns)at_ns, facts);
-        bench_fleet_pairs(fleet, i, 0, fleet->pairs, pairs);
+        bench_fleet_pairs(fleet, i, 0, fleet->pairs < PEERS_MAX ? fleet->pairs : PEERS_MAX, pairs);
         for (uint32_t k = 0; k < pairs->pair_count; k++)
             pairs->pairs[k].bytes = (uint64_t)at_ns / 1000;
         report.pairs = bench_fleet_role(fleet, i) == KVR_ROLE_SOURCE ? pairs : NULL;
