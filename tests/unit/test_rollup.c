@@ -148,7 +148,7 @@ static struct rollup_row some_row(unsigned cells)
     struct rollup_row row = {.name = {.kind = ROLLUP_AGENT}};
 
     for (unsigned i = 0; i < cells; i++) {
-        char name[16];
+        char name[24];
         struct rollup_key key;
         struct rollup_cell *cell;
 
