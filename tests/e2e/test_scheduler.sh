@@ -381,24 +381,30 @@ check_tokens() {
     start
 }
 
+# hold N: a client that keeps a connection, and says nothing.
+hold() {
+    curl -s -m 20 "telnet://$address" <"$work/slow" >/dev/null 2>&1 &
+    eval "slow_$1=$!"
+}
+
 # Connections beyond a limit are refused, counted and logged, and the others are served.
 check_connections() {
     stop
     start --connections-per-host 2
     mkfifo "$work/slow"
-    # Two that say nothing hold a connection each, for as long as a request may take.
-    for i in 1 2; do
-        curl -s -m 20 "telnet://$address" <"$work/slow" >/dev/null 2>&1 &
-        eval "slow_$i=$!"
-    done
+    # Two that say nothing hold a connection each, for as long as a request may take. One that came while an
+    # earlier connection was not closed yet was refused: it comes again.
+    for i in 1 2; do hold $i; done
     exec 3>"$work/slow"
     tries=0
     while curl -s -m 20 -o /dev/null "$base/healthz"; do
         tries=$((tries + 1))
         [ $tries -lt 200 ] || { fail "a third connection of one host is taken"; break; }
+        kill -0 "$slow_1" 2>/dev/null || hold 1
+        kill -0 "$slow_2" 2>/dev/null || hold 2
         sleep 0.05
     done
-    kill "$slow_1"
+    kill "$slow_1" 2>/dev/null
     exec 3>&-
     wait "$slow_1" "$slow_2" 2>/dev/null
     tries=0
