@@ -99,15 +99,27 @@ static void a_write_follows_a_close_at_once(void **state)
     party_close(party);
 }
 
+static bool under_way(const struct party_side *side)
+{
+    return side->written + side->failed < side->accepted;
+}
+
+/* Nothing is on its way any more. */
 static void settle(struct party *party)
 {
     struct party_command idle = {.verb = PARTY_IDLE, .count = 100};
+    const struct party_side *sides = party_shared(party)->sides;
 
     for (int side = 0; side < 2; side++) {
         case_stream(party, side, 8192, false);
         (void)party_do(party, side, &idle);
     }
     (void)party_do(party, 0, &idle);
+    for (unsigned i = 0;
+         i < 50 * party_patience() && (under_way(&sides[0]) || under_way(&sides[1])); i++) {
+        (void)party_do(party, 0, &idle);
+        (void)party_do(party, 1, &idle);
+    }
 }
 
 /* Both ends write and close; both connect anew, at once. libfabric's tcp then fails writes; agents
