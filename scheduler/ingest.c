@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "scheduler/apply.h"
 #include "scheduler/wall.h"
 
@@ -450,25 +450,10 @@ static void *writer_main(void *self)
 
 /* ---- start and stop ---- */
 
-static int start_thread(struct ingest *ingest)
-{
-    sigset_t all, before;
-    int failed;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&ingest->thread, NULL, writer_main, ingest);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed == 0)
-        (void)pthread_setname_np(ingest->thread, "writer");
-    return failed;
-}
-
 kvr_status ingest_start(const struct ingest_options *options, struct ingest **ret_ingest,
                         struct kvr_error *error)
 {
     struct ingest *ingest = calloc(1, sizeof(*ingest));
-    pthread_condattr_t monotonic;
     int failed;
 
     if (ingest == NULL)
@@ -477,10 +462,7 @@ kvr_status ingest_start(const struct ingest_options *options, struct ingest **re
     if (ingest->options.agent_lost == 0)
         ingest->options.agent_lost = AGENT_LOST_NS;
     pthread_mutex_init(&ingest->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&ingest->change, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    kvr_condition_init(&ingest->change);
     ingest->apply = apply_open(options->store, options->fleet);
     ingest->waiting = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
     ingest->under_way = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
@@ -489,7 +471,7 @@ kvr_status ingest_start(const struct ingest_options *options, struct ingest **re
         return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for the writer");
     }
     ingest->housekeeping_at = kvr_clock_now() + HOUSEKEEPING_NS;
-    failed = start_thread(ingest);
+    failed = kvr_thread_start("writer", writer_main, ingest, &ingest->thread);
     if (failed != 0) {
         ingest_close(ingest);
         return kvr_error_system(error, "ingest", failed, "no thread for the writer");

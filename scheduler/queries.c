@@ -1,8 +1,9 @@
 #include "scheduler/queries.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+
+#include "base/thread.h"
 
 struct question {
     const char *path;
@@ -75,7 +76,6 @@ kvr_status queries_start(queries_answer *answer, void *self, struct queries **re
                          struct kvr_error *error)
 {
     struct queries *queries = calloc(1, sizeof(*queries));
-    sigset_t all, before;
     int failed;
 
     if (queries == NULL)
@@ -84,15 +84,11 @@ kvr_status queries_start(queries_answer *answer, void *self, struct queries **re
     queries->self = self;
     pthread_mutex_init(&queries->lock, NULL);
     pthread_cond_init(&queries->change, NULL);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&queries->thread, NULL, queries_main, queries);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    failed = kvr_thread_start("queries", queries_main, queries, &queries->thread);
     if (failed != 0) {
         queries_close(queries);
         return kvr_error_system(error, "queries", failed, "no thread for the API");
     }
-    (void)pthread_setname_np(queries->thread, "queries");
     *ret_queries = queries;
     return KVR_OK;
 }

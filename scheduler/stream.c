@@ -1,9 +1,10 @@
 #include "scheduler/stream.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/thread.h"
 
 #define LINGER_NS (60 * KVR_S) /* after the last viewer has left: it may come back */
 
@@ -205,17 +206,12 @@ kvr_status stream_start(const struct stream_parts *parts, struct stream **ret_st
                         struct kvr_error *error)
 {
     struct stream *stream = calloc(1, sizeof(*stream));
-    pthread_condattr_t monotonic;
-    sigset_t all, before;
     int failed;
 
     if (stream == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "stream", "no memory for the stream");
     pthread_mutex_init(&stream->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&stream->change, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    kvr_condition_init(&stream->change);
     stream->changes = parts->changes;
     stream_book_begin(&stream->book, (int64_t)kvr_clock_wall());
     stream->writer = stream_writer_open(parts);
@@ -223,15 +219,11 @@ kvr_status stream_start(const struct stream_parts *parts, struct stream **ret_st
         stream_close(stream);
         return kvr_error_set(error, KVR_NO_MEMORY, "stream", "no memory for the stream");
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&stream->thread, NULL, stream_main, stream);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    failed = kvr_thread_start("stream", stream_main, stream, &stream->thread);
     if (failed != 0) {
         stream_close(stream);
         return kvr_error_system(error, "stream", failed, "no thread for the stream");
     }
-    (void)pthread_setname_np(stream->thread, "stream");
     *ret_stream = stream;
     return KVR_OK;
 }

@@ -42,6 +42,18 @@ gone() {
     wait_for 20 not is_running "$1" || fail "the source got no event that its pages are free"
 }
 
+# start_pair MODE LOG: one request between both agents, which goes on when descriptor 9 is closed.
+start_pair() {
+    rm -f "$work/go"
+    mkfifo "$work/go"
+    "$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" "$1" \
+        <"$work/go" >"$work/$2.log" 2>&1 &
+    pair_pid=$!
+    started_pids="$started_pids $pair_pid"
+    exec 9>"$work/go"
+    state pair '"state":"first_land"'
+}
+
 # ---- let go
 start held "$publish" "$work/source.sock" held/one
 held_pid=$started
@@ -85,13 +97,7 @@ gone "$kept_pid"
 state kept '"state":"cancelled"'
 
 # ---- a target that has come is left alone
-mkfifo "$work/go"
-"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" wait \
-    <"$work/go" >"$work/pair.log" 2>&1 &
-pair_pid=$!
-started_pids="$started_pids $pair_pid"
-exec 9>"$work/go"
-state pair '"state":"first_land"'
+start_pair wait pair
 source_reported() { tool why --scheduler "$scheduler" pair | grep -q first_post; }
 wait_for 30 source_reported || fail "the source does not report: $(cat "$work/prefill.log")"
 ask 1 'a target has come for this request (decode-0)' abandon pair
@@ -102,14 +108,7 @@ grep -q '^target done ok' "$work/pair.log" || fail "the pair ended so: $(cat "$w
 
 # ---- a transfer is cancelled: its target's engine hears of it, and its source's
 state pair '"state":"done"'
-rm "$work/go"
-mkfifo "$work/go"
-"$bin/../tests/pair" "$work/source.sock" "$work/target.sock" "$source_agent" hold \
-    <"$work/go" >"$work/cancelled.log" 2>&1 &
-pair_pid=$!
-started_pids="$started_pids $pair_pid"
-exec 9>"$work/go"
-state pair '"state":"first_land"'
+start_pair hold cancelled
 id=$(sed -n 's/.*"transfers":\[{"id":"\([0-9a-f]*\)".*/\1/p' "$work/body")
 target_reported() { tool why --scheduler "$scheduler" pair | grep -q first_land; }
 wait_for 30 target_reported || fail "the target does not report: $(cat "$work/decode.log")"
