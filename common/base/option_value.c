@@ -155,30 +155,29 @@ static kvr_status set_string(const struct kvr_option *option, const char *text, 
     return KVR_OK;
 }
 
-/* The address with its port, which may be the option's own. */
+/* The address with its port, which may be the option's own, behind its scheme, if it has one. */
 static kvr_status complete_address(const struct kvr_option *option, const char *text,
-                                   char ret_text[KVR_ADDRESS_TEXT_BYTES], struct kvr_error *error)
+                                   char ret_text[KVR_URL_BYTES], struct kvr_error *error)
 {
+    size_t scheme = option->url ? kvr_url_scheme(text) : 0;
     int port = option->port != 0 ? option->port : -1;
     struct kvr_address address;
 
-    if (kvr_address_parse(text, port, NULL, &address) != KVR_OK)
+    if (kvr_address_parse(text + scheme, port, NULL, &address) != KVR_OK)
         return kvr_error_set(error, KVR_INVALID, "options",
                              "must be %shost:port or [IPv6]:port, as in 10.0.0.7:%d",
                              port > 0 ? "host, " : "", port > 0 ? port : 18900);
-    kvr_address_print(&address, ret_text);
+    memcpy(ret_text, text, scheme);
+    kvr_address_print(&address, ret_text + scheme);
     return KVR_OK;
 }
 
 static kvr_status set_address(const struct kvr_option *option, const char *text, void *config,
                               struct kvr_error *error)
 {
-    size_t scheme = option->url ? kvr_url_scheme(text) : 0;
     char complete[KVR_URL_BYTES] = "";
 
-    memcpy(complete, text, scheme);
-    if (text[0] != '\0' &&
-        complete_address(option, text + scheme, complete + scheme, error) != KVR_OK)
+    if (text[0] != '\0' && complete_address(option, text, complete, error) != KVR_OK)
         return KVR_INVALID;
     return set_string(option, complete, config, error);
 }
@@ -240,7 +239,7 @@ static kvr_status add_items(const struct kvr_option *option, const char *text, v
     uint32_t count = list->count;
 
     while (*text != '\0') {
-        char item[KVR_OPTION_ITEM_BYTES], complete[KVR_ADDRESS_TEXT_BYTES];
+        char item[KVR_OPTION_ITEM_BYTES], complete[KVR_URL_BYTES];
         const char *end = strchrnul(text, ',');
         size_t length;
 
@@ -344,6 +343,31 @@ char *kvr_option_value_print(const struct kvr_option *option, const void *config
     }
     snprintf(text, bytes, "%s", (const char *)field);
     return text;
+}
+
+static bool same_list(const struct kvr_option_list *a, const struct kvr_option_list *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (uint32_t i = 0; i < a->count; i++) {
+        if (strcmp(a->items[i], b->items[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool kvr_option_value_same(const struct kvr_option *option, const void *a, const void *b)
+{
+    switch (option->type) {
+    case KVR_OPTION_TYPE_STRING:
+    case KVR_OPTION_TYPE_ADDRESS:
+    case KVR_OPTION_TYPE_CHOICE:
+        return strcmp(a, b) == 0;
+    case KVR_OPTION_TYPE_LIST:
+        return same_list(a, b);
+    default:
+        return memcmp(a, b, option->bytes) == 0;
+    }
 }
 
 const char *kvr_option_value_hint(const struct kvr_option *option)

@@ -12,6 +12,8 @@ KVR_MUST_CHECK kvr_status kvr_option_value_set(const struct kvr_option *option, 
 /* The field's value as it could be typed, cut to the room there is. Returns text. */
 char *kvr_option_value_print(const struct kvr_option *option, const void *config, char *text,
                              size_t bytes);
+/* Both hold the same value; a and b: the fields. */
+bool kvr_option_value_same(const struct kvr_option *option, const void *a, const void *b);
 /* What to type in --help: "SIZE", "tcp|local". */
 const char *kvr_option_value_hint(const struct kvr_option *option);
 

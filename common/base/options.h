@@ -69,11 +69,13 @@ struct kvr_option {
     /* ADDRESS: the port of an address without one. LIST: its items are addresses, with this port.
      * 0: an address must name its port. */
     uint16_t port;
-    bool url;      /* ADDRESS: http:// or https:// may stand before it */
+    bool url;      /* of such addresses: http:// or https:// may stand before each */
     bool seconds;  /* DURATION: a number without a unit counts seconds */
     bool required; /* some source must give it */
     bool live;     /* a reread may change it while the program runs */
     bool hidden;   /* not in --help: benchmarks and tests set it */
+    bool reported; /* STRING, LIST: kvr_options_given has it, as all other types; no secret, and no
+                      path to one */
     kvr_option_type type;
     size_t offset, bytes; /* of the field: KVR_OPTION_… below fills type, offset and bytes */
 };
@@ -152,6 +154,12 @@ bool kvr_options_reread(const struct kvr_command *command, int argc, char **argv
 /* After SIGHUP: reopens the log file, rereads, and logs each change. */
 void kvr_options_hang_up(const struct kvr_command *command, int argc, char **argv, void *config,
                          size_t config_bytes);
+
+/* What *config has beside the defaults, for a report: "name=value name=value", in the order of the
+ * rows. Of the rows that are no secret: see `reported`. A space in a value is %20. Where they do
+ * not fit the text ends with " ...". */
+void kvr_options_given(const struct kvr_command *command, const void *config, char *text,
+                       size_t bytes);
 
 /* One sentence "kvrail replay: …" on stderr, for a mistake in the options that only the program
  * itself can find. Returns KVR_EXIT_USAGE. */

@@ -27,31 +27,6 @@ bool kvr_options_apply_common(const struct kvr_command *command,
     return true;
 }
 
-static bool same_list(const struct kvr_option_list *a, const struct kvr_option_list *b)
-{
-    if (a->count != b->count)
-        return false;
-    for (uint32_t i = 0; i < a->count; i++) {
-        if (strcmp(a->items[i], b->items[i]) != 0)
-            return false;
-    }
-    return true;
-}
-
-static bool same_value(const struct kvr_option *option, const void *a, const void *b)
-{
-    switch (option->type) {
-    case KVR_OPTION_TYPE_STRING:
-    case KVR_OPTION_TYPE_ADDRESS:
-    case KVR_OPTION_TYPE_CHOICE:
-        return strcmp(a, b) == 0;
-    case KVR_OPTION_TYPE_LIST:
-        return same_list(a, b);
-    default:
-        return memcmp(a, b, option->bytes) == 0;
-    }
-}
-
 /* Reports an option that differs in `then`, and copies it into `now` if it may change. */
 static void compare(const struct kvr_option *option, void *now, const void *then,
                     kvr_options_tell *tell, void *self)
@@ -60,7 +35,7 @@ static void compare(const struct kvr_option *option, void *now, const void *then
     const void *read = (const char *)then + option->offset;
     char before[160], after[160], sentence[512];
 
-    if (same_value(option, field, read))
+    if (kvr_option_value_same(option, field, read))
         return;
     kvr_option_value_print(option, now, before, sizeof(before));
     kvr_option_value_print(option, then, after, sizeof(after));

@@ -70,6 +70,8 @@ char *kvr_text_json(const char *text, char *ret_json, size_t capacity)
 {
     size_t used = 0;
 
+    while (*text >= 0x20 && *text < 0x7f && *text != '"' && *text != '\\' && used + 3 < capacity)
+        ret_json[used++] = *text++; /* most texts have nothing else */
     while (*text != '\0') {
         size_t bytes = kvr_text_printable(text);
         bool escaped = *text == '"' || *text == '\\';

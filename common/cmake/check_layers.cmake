@@ -2,7 +2,7 @@
 #
 #   An #include of ours that the layers do not allow:
 #     base ← tls ← {wire, kv, topology, trace, filter} ← {http, device} ← fabric ← rail_group ← agent ← programs ← tools, tests.
-#     In common/tools each of bench, certificates, replay and sim is a layer of its own (tools/bench, …) beside the files
+#     In common/tools each of bench, certificates, compare, replay, sim, trace and virtual is a layer of its own (tools/bench, …) beside the files
 #     that they share (tools).
 #   A system header in a pure file that is not on a short list.
 #   An #include of a private header (x_state.h, x_parts.h) by a file that is not x*.c or x*.h beside it,
@@ -34,8 +34,11 @@ set(sees_tools/bench ${low} device fabric rail_group client prefill-agent schedu
 set(sees_tools/certificates base tls tools tools/certificates)
 set(sees_tools/replay base wire trace client tools tools/replay)
 set(sees_tools/sim ${low} device fabric rail_group client ${programs} tools tools/sim)
+set(sees_tools/compare base trace tools tools/compare)
+set(sees_tools/trace base trace tools tools/trace)
+set(sees_tools/virtual base kv trace tools tools/replay tools/virtual) # replay: models, page allocator, cache, contents
 set(sees_tests ${low} http device fabric rail_group agent client ${programs} tests
-    tools tools/bench tools/certificates tools/replay tools/sim)
+    tools tools/bench tools/certificates tools/compare tools/replay tools/sim tools/trace tools/virtual)
 
 # Files that decide: the machines of both agents, and what they are made of.
 set(pure_files "^((prefill|decode)-agent/|common/kv/|common/agent/core/|common/device/staging|common/fabric/device_path\\.|common/filter/filter_book\\.|common/rail_group/rail_pairs\\.|common/wire/(compat|frame|proof|secret|session)[._])")

@@ -146,21 +146,25 @@ function(kvr_test_sources variable)
 endfunction()
 
 # kvr_test(<ctest name, e.g. unit.plan> SOURCES unit/test_plan.c… [DEPENDS target…] [ARGS arg…]
-#          [LABELS label…] [ENVIRONMENT NAME=value…] [TIMEOUT seconds, default 120] [SERIAL] [ALONE])
-# A cmocka program; the target has the test's name. SERIAL: never two of these at once; ALONE: nothing
+#          [LABELS label…] [ENVIRONMENT NAME=value…] [TIMEOUT seconds, default 120] [SERIAL] [ALONE] [POSTGRES])
+# A cmocka program; the target has the test's name. POSTGRES: with a server of PostgreSQL. SERIAL: never two of these at once; ALONE: nothing
 # else runs. ctest labels: the part of the name before the first dot, and LABELS.
 function(kvr_test name)
     if(NOT BUILD_TESTING)
         return()
     endif()
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;ALONE" "TIMEOUT" "SOURCES;DEPENDS;ARGS;LABELS;ENVIRONMENT")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;ALONE;POSTGRES" "TIMEOUT" "SOURCES;DEPENDS;ARGS;LABELS;ENVIRONMENT")
     kvr_test_sources(sources SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS})
+    set(through)
+    if(arg_POSTGRES)
+        set(through sh ${PROJECT_SOURCE_DIR}/tests/support/postgres.sh)
+    endif()
     add_executable(${name} ${sources})
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     kvr_common_properties(${name})
     target_link_libraries(${name} PRIVATE ${arg_DEPENDS} PkgConfig::cmocka)
-    add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+    add_test(NAME ${name} COMMAND ${through} $<TARGET_FILE:${name}> ${arg_ARGS})
     kvr_test_properties(${name} "${arg_TIMEOUT}" ${arg_SERIAL} ${arg_ALONE} "${arg_LABELS}" "${arg_ENVIRONMENT}")
 endfunction()
 
