@@ -69,6 +69,12 @@ struct kvr_event {
     /* ENDED, of some transfers: its spans, packed (trace/spans.h); borrowed as the event is. */
     const uint8_t *spans;
     uint32_t spans_bytes; /* 0: none */
+    /* The same of its page tables (trace/page_runs.h). */
+    const uint8_t *pages;
+    uint32_t pages_bytes; /* 0: none */
+    /* Of both, those that were asked for and could not be made: there was no memory, or a table has
+     * too many runs. For the reporter's count alone: no report carries it. */
+    uint32_t unrecorded;
 };
 
 const char *kvr_event_name(kvr_event_kind kind);

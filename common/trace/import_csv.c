@@ -110,8 +110,7 @@ static bool parse_seconds(const char *text, kvr_ns *ret_at)
     return true;
 }
 
-/* "2023-11-16 18:17:03.9799600", also with a T between and with a zone of Z or +00:00. */
-static bool parse_date(const char *text, kvr_ns *ret_at)
+bool kvr_import_date(const char *text, kvr_ns *ret_at)
 {
     struct tm tm = {0};
     kvr_ns fraction;
@@ -152,7 +151,7 @@ kvr_status kvr_import_csv_line(const struct kvr_import_csv *csv, const char *lin
 
     for (int column = 0; column < COLUMNS_MAX && next_field(&line, end, text); column++) {
         if (column == csv->time_column)
-            at_known = csv->wall_time ? parse_date(text, &at) : parse_seconds(text, &at);
+            at_known = csv->wall_time ? kvr_import_date(text, &at) : parse_seconds(text, &at);
         else if (column == csv->input_column)
             input_known = parse_count(text, &input_tokens);
         else if (column == csv->output_column)

@@ -34,5 +34,7 @@ KVR_MUST_CHECK kvr_status kvr_import_csv_header(const struct kvr_import_columns 
 KVR_MUST_CHECK kvr_status kvr_import_csv_line(const struct kvr_import_csv *csv, const char *line,
                                               size_t bytes, struct kvr_trace *trace,
                                               struct kvr_error *error);
+/* "2023-11-16 18:17:03.9799600", also with a T between and with a zone of Z or +00:00. */
+bool kvr_import_date(const char *text, kvr_ns *ret_at);
 
 #endif

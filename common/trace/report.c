@@ -7,11 +7,12 @@
 #include "base/text.h"
 #include "trace/report_budget.h"
 #include "trace/report_parts.h"
-#include "trace/spans.h"
 
 /* What protobuf-c may allocate for one body: two bytes can announce an event of 200, and 4 MiB of
  * those would ask for half a gigabyte. A full report of honest events needs about 1 MiB. */
-#define DECODE_BYTES_MAX ((size_t)32 << 20)
+#define DECODE_BYTES_MAX  ((size_t)32 << 20)
+/* A report of thirty events fits. */
+#define FIRST_BLOCK_BYTES 16384
 
 static const char *const roles[] = {[KVR_ROLE_SOURCE] = "source", [KVR_ROLE_TARGET] = "target"};
 
@@ -112,7 +113,8 @@ const char *kvr_counter_text(kvr_counter counter)
 #define RAIL_TEXTS(X)   X("rails.", name) X("rails.", provider) X("rails.", address)
 #define ENGINE_TEXTS(X) X("engines.", name) X("engines.", model)
 #define FACTS_TEXTS(X)                                                                             \
-    X("facts.", version) X("facts.", host) X("facts.", listen) X("facts.", provider)
+    X("facts.", version)                                                                           \
+    X("facts.", host) X("facts.", listen) X("facts.", provider) X("facts.", scheduler)
 #define PUT_TEXT(where, field) out->field = kvr_proto_text(in->field);
 /* Returns the field's name from the function around it when the text does not fit. */
 #define GET_TEXT(where, field)                                                                     \
@@ -141,6 +143,7 @@ static void event_to_proto(const struct kvr_event *in, Kvrail__Report__Event *ou
     out->target_engine = uuid_bytes(&in->target_engine);
     out->path = kvr_proto_text(kvr_path_name(in->path));
     out->spans = kvr_proto_bytes(in->spans, in->spans_bytes);
+    out->pages = kvr_proto_bytes(in->pages, in->pages_bytes);
     if (in->outcome != KVR_OK)
         out->outcome = kvr_proto_text(kvr_status_name(in->outcome));
 }
@@ -179,6 +182,7 @@ static void engine_to_proto(const struct kvr_engine_facts *in, Kvrail__Report__E
     kvrail__report__engine__init(out);
     ENGINE_MEMBERS(KVR_PROTO_PUT)
     ENGINE_TEXTS(PUT_TEXT)
+    out->geometry = kvr_proto_text(in->geometry);
     out->uuid = uuid_bytes(&in->rank.engine);
 }
 
@@ -222,6 +226,7 @@ static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *en
     FACTS_FIELDS(KVR_PROTO_COPY)
     FACTS_TEXTS(PUT_TEXT)
     out->role = kvr_proto_text(roles[in->role]);
+    out->options = kvr_proto_text(in->options);
     for (uint32_t i = 0; i < in->rail_count; i++) {
         rail_to_proto(&in->rails[i], &encoding->rails[i], &encoding->rail_counters[i]);
         encoding->rail_list[i] = &encoding->rails[i];
@@ -341,15 +346,9 @@ static kvr_status status_from(const char *name)
     return known ? status : KVR_INTERNAL;
 }
 
-/* What is longer than spans can be is of a newer agent: without it the event is good. */
-static uint32_t spans_kept(const Kvrail__Report__Event *in)
-{
-    return in->spans.len <= KVR_SPANS_BYTES_MAX ? (uint32_t)in->spans.len : 0;
-}
-
-/* *spans: where its spans go; moved behind them. */
+/* *packed: where its spans and page tables go; moved behind them. */
 static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_event *out,
-                                    uint8_t **spans)
+                                    uint8_t **packed)
 {
     if (!role_from(in->role, &out->role))
         return "role";
@@ -363,12 +362,24 @@ static const char *event_from_proto(const Kvrail__Report__Event *in, struct kvr_
     out->kind = kvr_event_from_name(in->kind);
     out->path = kvr_path_from_name(in->path);
     out->outcome = status_from(in->outcome);
-    out->spans_bytes = spans_kept(in);
-    if (out->spans_bytes == 0)
-        return NULL;
-    out->spans = memcpy(*spans, in->spans.data, out->spans_bytes);
-    *spans += out->spans_bytes;
+    out->spans_bytes = report_spans_kept(in);
+    out->spans = report_keep(&in->spans, out->spans_bytes, packed);
+    out->pages_bytes = report_pages_kept(in);
+    out->pages = report_keep(&in->pages, out->pages_bytes, packed);
     return NULL;
+}
+
+/* Which of them has that name; count: none. An agent of this version sends them in their order. */
+static int find_fact(const struct kvr_rail_counter_facts *facts, int count, const char *name,
+                     size_t expected)
+{
+    int found = 0;
+
+    if (expected < (size_t)count && strcmp(facts[expected].name, name) == 0)
+        return (int)expected;
+    while (found < count && strcmp(facts[found].name, name) != 0)
+        found++;
+    return found;
 }
 
 static const char *rail_from_proto(const Kvrail__Report__Rail *in, struct kvr_rail_snapshot *out)
@@ -377,16 +388,19 @@ static const char *rail_from_proto(const Kvrail__Report__Rail *in, struct kvr_ra
     if (!kvr_rail_state_from_name(in->state, &out->state))
         return "rails.state";
     RAIL_FIELDS(KVR_PROTO_COPY)
-    for (size_t i = 0; i < in->n_counters; i++)
-        for (int k = 0; k < KVR_RAIL_COUNTER_END; k++)
-            if (strcmp(rail_counters[k].name, in->counters[i]->name) == 0)
-                out->counters[k] = in->counters[i]->value;
+    for (size_t i = 0; i < in->n_counters; i++) {
+        int k = find_fact(rail_counters, KVR_RAIL_COUNTER_END, in->counters[i]->name, i);
+
+        if (k < KVR_RAIL_COUNTER_END)
+            out->counters[k] = in->counters[i]->value;
+    }
     return in->traits != NULL ? report_rail_traits_get(in->traits, &out->traits) : NULL;
 }
 
 static const char *engine_from_proto(const Kvrail__Report__Engine *in, struct kvr_engine_facts *out)
 {
     ENGINE_TEXTS(GET_TEXT)
+    (void)report_copy_text(in->geometry, out->geometry, sizeof(out->geometry)); /* as options */
     if (!copy_uuid(&in->uuid, &out->rank.engine))
         return "engines.uuid";
     ENGINE_MEMBERS(KVR_PROTO_GET)
@@ -397,10 +411,12 @@ static const char *tenant_from_proto(const Kvrail__Report__Tenant *in, struct kv
 {
     if (!report_copy_text(in->name, out->name, sizeof(out->name)))
         return "tenants.name";
-    for (size_t i = 0; i < in->n_counters; i++)
-        for (int k = 0; k < KVR_TENANT_COUNTER_END; k++)
-            if (strcmp(tenant_counters[k].name, in->counters[i]->name) == 0)
-                out->counters[k] = in->counters[i]->value;
+    for (size_t i = 0; i < in->n_counters; i++) {
+        int k = find_fact(tenant_counters, KVR_TENANT_COUNTER_END, in->counters[i]->name, i);
+
+        if (k < KVR_TENANT_COUNTER_END)
+            out->counters[k] = in->counters[i]->value;
+    }
     return NULL;
 }
 
@@ -423,10 +439,15 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
     for (; facts->tenant_count < proto->n_tenants && wrong == NULL; facts->tenant_count++)
         wrong = tenant_from_proto(proto->tenants[facts->tenant_count],
                                   &facts->tenants[facts->tenant_count]);
-    for (size_t i = 0; i < proto->n_counters; i++)
-        for (int k = 0; k < KVR_COUNTER_END; k++)
-            if (strcmp(counter_names[k], proto->counters[i]->name) == 0)
-                facts->counters[k] = proto->counters[i]->value;
+    for (size_t i = 0; i < proto->n_counters; i++) {
+        const char *name = proto->counters[i]->name;
+        int k = (int)i;
+
+        if (i >= KVR_COUNTER_END || strcmp(counter_names[i], name) != 0)
+            k = kvr_name_find(counter_names, KVR_COUNTER_END, name);
+        if (k < KVR_COUNTER_END)
+            facts->counters[k] = proto->counters[i]->value;
+    }
     return wrong;
 }
 
@@ -438,16 +459,18 @@ static const char *facts_from_proto(const Kvrail__Report__Facts *in, struct kvr_
         return "facts.role";
     FACTS_TEXTS(GET_TEXT)
     FACTS_FIELDS(KVR_PROTO_COPY)
+    (void)report_copy_text(in->options, out->options, sizeof(out->options)); /* a newer agent's may
+                                                                                be longer */
     wrong = in->traits != NULL ? report_host_traits_get(in->traits, &out->traits) : NULL;
     return wrong != NULL ? wrong : facts_lists_from_proto(in, out);
 }
 
-/* One block: the report, its facts and its events, with their spans behind them; and the pairs, in
- * a block of their own. */
+/* One block: the report and its events, with their spans and page tables behind them. Facts and
+ * pairs are large and come with few reports: each has a block of its own. */
 struct decoded {
     struct kvr_report report;
-    struct kvr_agent_facts facts;
-    struct kvr_report_pairs *pairs; /* or NULL */
+    struct kvr_agent_facts *facts; /* or NULL, as the next */
+    struct kvr_report_pairs *pairs;
     struct kvr_event events[];
 };
 
@@ -457,13 +480,17 @@ static struct decoded *decoded_open(const Kvrail__Report__Report *in)
     struct decoded *decoded;
 
     for (size_t i = 0; i < in->n_events; i++)
-        bytes += spans_kept(in->events[i]);
+        bytes += report_spans_kept(in->events[i]) + report_pages_kept(in->events[i]);
     decoded = calloc(1, bytes);
-    if (decoded == NULL || in->n_pairs == 0)
-        return decoded;
-    decoded->pairs = calloc(1, sizeof(*decoded->pairs));
-    if (decoded->pairs == NULL) {
-        free(decoded);
+    if (decoded == NULL)
+        return NULL;
+    if (in->n_pairs > 0)
+        decoded->pairs = calloc(1, sizeof(*decoded->pairs));
+    if (in->facts != NULL)
+        decoded->facts = calloc(1, sizeof(*decoded->facts));
+    if ((in->n_pairs > 0 && decoded->pairs == NULL) ||
+        (in->facts != NULL && decoded->facts == NULL)) {
+        kvr_report_free(&decoded->report);
         return NULL;
     }
     return decoded;
@@ -472,7 +499,7 @@ static struct decoded *decoded_open(const Kvrail__Report__Report *in)
 static const char *report_from_proto(const Kvrail__Report__Report *in, struct decoded *decoded)
 {
     struct kvr_report *out = &decoded->report;
-    uint8_t *spans = (uint8_t *)&decoded->events[in->n_events];
+    uint8_t *packed = (uint8_t *)&decoded->events[in->n_events];
     const char *wrong;
 
     if (in->agent[0] == '\0')
@@ -486,7 +513,7 @@ static const char *report_from_proto(const Kvrail__Report__Report *in, struct de
     if (in->sequence_held == 0)
         out->sequence_held = in->sequence_first;
     for (size_t i = 0; i < in->n_events; i++) {
-        wrong = event_from_proto(in->events[i], &decoded->events[i], &spans);
+        wrong = event_from_proto(in->events[i], &decoded->events[i], &packed);
         if (wrong != NULL)
             return wrong;
     }
@@ -496,8 +523,8 @@ static const char *report_from_proto(const Kvrail__Report__Report *in, struct de
     wrong = out->pairs != NULL ? report_pairs_get(in, decoded->pairs) : NULL;
     if (wrong != NULL || in->facts == NULL)
         return wrong;
-    out->facts = &decoded->facts;
-    return facts_from_proto(in->facts, &decoded->facts);
+    out->facts = decoded->facts;
+    return facts_from_proto(in->facts, decoded->facts);
 }
 
 static kvr_status decode(const uint8_t *bytes, size_t size, ProtobufCAllocator *allocator,
@@ -528,10 +555,12 @@ static kvr_status decode(const uint8_t *bytes, size_t size, ProtobufCAllocator *
 kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_report **ret_report,
                              struct kvr_error *error)
 {
-    struct report_budget budget = {.left = DECODE_BYTES_MAX};
+    alignas(max_align_t) uint8_t first[FIRST_BLOCK_BYTES];
+    struct report_budget budget;
     ProtobufCAllocator allocator = report_budget_allocator(&budget);
     kvr_status status;
 
+    report_budget_begin(&budget, DECODE_BYTES_MAX, first, sizeof(first));
     if (size > KVR_REPORT_BYTES_MAX)
         return kvr_error_set(error, KVR_TOO_LARGE, "report", "a report of %zu bytes; at most %u",
                              size, KVR_REPORT_BYTES_MAX);
@@ -542,8 +571,12 @@ kvr_status kvr_report_decode(const uint8_t *bytes, size_t size, struct kvr_repor
 
 struct kvr_report *kvr_report_free(struct kvr_report *report)
 {
-    if (report != NULL)
-        free(((struct decoded *)report)->pairs);
+    struct decoded *decoded = (struct decoded *)report;
+
+    if (decoded != NULL) {
+        free(decoded->facts);
+        free(decoded->pairs);
+    }
     free(report); /* the first member of its block */
     return NULL;
 }

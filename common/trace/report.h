@@ -25,12 +25,15 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "trace/event.h"
+#include "trace/geometry.h"
 #include "trace/traits.h"
 
-#define KVR_REPORT_EVENTS_MAX 1000
-#define KVR_REPORT_BYTES_MAX  (4u << 20) /* of one body */
-#define KVR_VERSION_BYTES     48
-#define KVR_PROVIDER_BYTES    32 /* "efa-direct+local" */
+#define KVR_REPORT_EVENTS_MAX   1000
+#define KVR_REPORT_BYTES_MAX    (4u << 20) /* of one body */
+#define KVR_VERSION_BYTES       48
+#define KVR_PROVIDER_BYTES      32  /* "efa-direct+local" */
+#define KVR_SCHEDULER_BYTES     272 /* "host:port" of a scheduler, NUL included */
+#define KVR_AGENT_OPTIONS_BYTES 1000
 
 /* X(symbol, name, what it says) */
 #define KVR_RAIL_STATE_LIST(X)                                                                     \
@@ -81,8 +84,12 @@ bool kvr_rail_state_from_name(const char *name, kvr_rail_state *ret_state); /* f
     X(KVR_COUNTER_QUOTA_MEMORY, "quota_memory_refused", "Regions beyond an engine's quota.")       \
     X(KVR_COUNTER_MEMORY_FAULTS, "memory_faults", "Pages of engines that were gone when touched.") \
     X(KVR_COUNTER_ABSENCES, "absences", "Times that the agent did not run for a second or more.")  \
+    X(KVR_COUNTER_RECORDS_DROPPED, "records_dropped",                                              \
+      "Spans or page tables of transfers that were asked for and not sent.")                       \
     X(KVR_COUNTER_ANSWERS_REFUSED, "scheduler_answers_refused",                                    \
       "Answers to reports that acknowledged events that were never made.")                         \
+    X(KVR_COUNTER_SCHEDULER_CHANGES, "scheduler_changes",                                          \
+      "Times that an agent's reports went to another scheduler than before.")                      \
     X(KVR_COUNTER_TLS_SESSIONS, "tls_sessions", "Sessions with peers over TLS.")                   \
     X(KVR_COUNTER_TLS_NO_CERTIFICATE, "tls_no_certificate", "Refused: no certificate.")            \
     X(KVR_COUNTER_TLS_UNKNOWN_CA, "tls_unknown_ca", "Refused: a certificate of another CA.")       \
@@ -202,6 +209,7 @@ struct kvr_engine_facts {
     char model[KVR_NAME_BYTES];
     uint32_t region_count;
     uint64_t region_bytes;
+    char geometry[KVR_GEOMETRY_BYTES]; /* "": an older agent */
 };
 
 /* About 30 KiB: keep it static, not on a small stack. Entries beyond the counts are not read. */
@@ -217,6 +225,8 @@ struct kvr_agent_facts {
     uint32_t peers_warm; /* prefill: of them, those to which pairs of rails have carried bytes */
     bool drained;        /* the scheduler asked it to take no new requests */
     bool secure;         /* its peers prove an identity: it runs without --insecure */
+    char scheduler[KVR_SCHEDULER_BYTES];   /* that takes its reports; "": none does, or not known */
+    char options[KVR_AGENT_OPTIONS_BYTES]; /* at its start, by kvr_options_given; "": not known */
     uint64_t counters[KVR_COUNTER_END];
     uint32_t rail_count, engine_count, tenant_count;
     struct kvr_rail_snapshot rails[KVR_RAILS_MAX];
@@ -276,7 +286,8 @@ struct kvr_report {
     X(KVR_ORDER_RENEW, "renew", "its target comes later: hold it so much longer")                  \
     X(KVR_ORDER_CANCEL, "cancel", "end the fetch of this transfer")                                \
     X(KVR_ORDER_DRAIN, "drain", "take no new requests from engines")                               \
-    X(KVR_ORDER_RESUME, "resume", "take them again")
+    X(KVR_ORDER_RESUME, "resume", "take them again")                                               \
+    X(KVR_ORDER_RECORD, "record", "send the page tables of all transfers for so long")
 
 typedef enum kvr_order_kind { KVR_ORDER_LIST(KVR_SYMBOL) KVR_ORDER_KIND_END } kvr_order_kind;
 
@@ -288,9 +299,9 @@ kvr_order_kind kvr_order_from_name(const char *name); /* KVR_ORDER_KIND_END: unk
 struct kvr_order {
     uint64_t number; /* grows from order to order */
     kvr_order_kind kind;
-    char request[KVR_REQUEST_BYTES]; /* drain and resume: the agent's name, for older agents */
+    char request[KVR_REQUEST_BYTES]; /* the last three: the agent's name, for older agents */
     uint32_t attempt;
-    kvr_ns lease_ns;   /* renew: from now on */
+    kvr_ns lease_ns;   /* renew, record: from now on */
     uint64_t transfer; /* cancel */
 };
 

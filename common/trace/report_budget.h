@@ -19,9 +19,18 @@ struct report_block {
 
 struct report_budget {
     size_t left;
-    struct report_block *blocks; /* the newest first */
-    size_t used, room;           /* of that one */
+    uint8_t *bytes;              /* of the block in use, from report_budget_begin on */
+    size_t used, room;           /* of it */
+    struct report_block *blocks; /* those that were allocated, the newest first */
 };
+
+/* The first block is the caller's, so that a small report allocates nothing; aligned for any type.
+ */
+static inline void report_budget_begin(struct report_budget *budget, size_t left, uint8_t *bytes,
+                                       size_t room)
+{
+    *budget = (struct report_budget){.left = left, .bytes = bytes, .room = room};
+}
 
 static inline void *report_budget_alloc(void *data, size_t size)
 {
@@ -43,10 +52,11 @@ static inline void *report_budget_alloc(void *data, size_t size)
             return NULL;
         block->next = budget->blocks;
         budget->blocks = block;
+        budget->bytes = block->bytes;
         budget->used = 0;
         budget->room = room;
     }
-    piece = budget->blocks->bytes + budget->used;
+    piece = budget->bytes + budget->used;
     budget->used += size;
     return piece;
 }

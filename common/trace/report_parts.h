@@ -8,6 +8,14 @@
 /* Copies what can be shown. False: it does not fit. */
 bool report_copy_text(const char *from, char *to, size_t room);
 
+/* report_packed.c */
+/* The bytes of both. What is longer than they can be is of a newer agent: without them the event is
+ * good. */
+uint32_t report_spans_kept(const Kvrail__Report__Event *in);
+uint32_t report_pages_kept(const Kvrail__Report__Event *in);
+/* NULL: there are none. *room: where they go; moved behind them. */
+const uint8_t *report_keep(const ProtobufCBinaryData *packed, uint32_t count, uint8_t **room);
+
 /* report_traits.c: false where nothing was reported; get returns the field that is wrong, or NULL.
  */
 bool report_host_traits_put(const struct kvr_host_traits *in, Kvrail__Report__HostTraits *out);

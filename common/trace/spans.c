@@ -25,12 +25,22 @@ void kvr_span_book_open(struct kvr_span_book *book, kvr_ns now, uint32_t layer_f
 }
 
 /* The transfer's number is random and the same at both ends. */
+static bool is_chosen(const struct kvr_spans_choice *choice, const struct kvr_event *ended)
+{
+    return choice->every != 0 && (ended->outcome != KVR_OK || ended->transfer % choice->every == 0);
+}
+
 bool kvr_spans_wanted(const struct kvr_spans_choice *choice, const struct kvr_span_book *book,
                       const struct kvr_event *ended)
 {
     return book != NULL && choice->every != 0 &&
-           (ended->outcome != KVR_OK || ended->at - book->opened > choice->slow_ns ||
-            ended->transfer % choice->every == 0);
+           (ended->at - book->opened > choice->slow_ns || is_chosen(choice, ended));
+}
+
+bool kvr_spans_missed(const struct kvr_spans_choice *choice, const struct kvr_span_book *book,
+                      const struct kvr_event *ended)
+{
+    return book == NULL && is_chosen(choice, ended);
 }
 
 /* ---- write ---- */

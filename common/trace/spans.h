@@ -76,6 +76,9 @@ struct kvr_spans_choice {
 
 bool kvr_spans_wanted(const struct kvr_spans_choice *choice, const struct kvr_span_book *book,
                       const struct kvr_event *ended);
+/* There was no memory for the book of a transfer that would be sent, slow or not. */
+bool kvr_spans_missed(const struct kvr_spans_choice *choice, const struct kvr_span_book *book,
+                      const struct kvr_event *ended);
 
 /* Returns the number of bytes. */
 size_t kvr_spans_pack(const struct kvr_span_book *book, kvr_role role, kvr_ns end,

@@ -1,18 +1,35 @@
 #include "trace/trace_file.h"
 
-#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/import_csv.h"
-#include "trace/import_mooncake.h"
+#include "trace/import_json.h"
+#include "trace/import_serving.h"
+#include "trace/trace_lines.h"
 
 static const char where[] = "trace";
 
+/* How the lines of a format are read: each has one of these. */
+static const struct format {
+    const struct kvr_import_columns *columns; /* CSV, with a header line */
+    const struct kvr_import_members *members; /* a request a line */
+    bool run, log;                            /* import_serving.h */
+} formats[] = {
+    [KVR_TRACE_MOONCAKE] = {.members = &kvr_import_mooncake},
+    [KVR_TRACE_AZURE] = {.columns = &kvr_import_azure},
+    [KVR_TRACE_BURSTGPT] = {.columns = &kvr_import_burstgpt},
+    [KVR_TRACE_BAILIAN] = {.members = &kvr_import_bailian},
+    [KVR_TRACE_VLLM_BENCH] = {.run = true},
+    [KVR_TRACE_SGLANG_BENCH] = {.run = true},
+    [KVR_TRACE_SGLANG_LOG] = {.log = true},
+};
+
 kvr_status kvr_trace_format_from_name(const char *name, kvr_trace_format *ret_format)
 {
-    static const char *const names[] = {"mooncake", "azure", "burstgpt"};
+    static const char *const names[] = {KVR_TRACE_FORMAT_LIST(KVR_NAME)};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) {
@@ -26,6 +43,13 @@ kvr_status kvr_trace_format_from_name(const char *name, kvr_trace_format *ret_fo
 void kvr_trace_init(struct kvr_trace *trace)
 {
     memset(trace, 0, sizeof(*trace));
+}
+
+void kvr_trace_note_problem(const struct kvr_trace *trace)
+{
+    if (trace->problem[0] != '\0')
+        fprintf(stderr, "note: %s: %s. The requests before that are played.\n", trace->name,
+                trace->problem);
 }
 
 void kvr_trace_done(struct kvr_trace *trace)
@@ -97,36 +121,45 @@ kvr_status kvr_trace_add(struct kvr_trace *trace, kvr_ns at, uint64_t input_toke
         trace->blocks[trace->block_count + i] =
             blocks != NULL ? blocks[i]
                            : KVR_TRACE_BLOCK_OWN | (uint64_t)trace->request_count << 32 | i;
-    trace->requests[trace->request_count++] = (struct kvr_trace_request){
+    trace->requests[trace->request_count] = (struct kvr_trace_request){
         .at = at,
         .input_tokens = (uint32_t)input_tokens,
         .output_tokens = (uint32_t)output_tokens,
         .block_first = trace->block_count,
         .block_count = count,
+        .number = trace->request_count,
     };
+    trace->request_count++;
     trace->block_count += count;
     return KVR_OK;
 }
 
-/* What a stream of lines needs to be read: formats with a header line read that first. */
+/* A file being read. */
 struct reader {
-    kvr_trace_format format;
-    bool header_seen;
+    const struct format *format;
+    const char *name;
+    struct kvr_trace_wrong *wrong; /* or NULL */
+    bool header_read;
     struct kvr_import_csv csv;
+    struct kvr_import_runs runs;
 };
 
-static kvr_status read_line(struct reader *reader, const char *line, size_t bytes,
+static kvr_status read_line(struct reader *reader, char *line, size_t bytes,
                             struct kvr_trace *trace, struct kvr_error *error)
 {
-    const struct kvr_import_columns *columns =
-        reader->format == KVR_TRACE_AZURE ? &kvr_import_azure : &kvr_import_burstgpt;
+    const struct format *format = reader->format;
 
-    if (reader->format == KVR_TRACE_MOONCAKE)
-        return kvr_import_mooncake_line(line, bytes, trace, error);
-    if (reader->header_seen)
+    if (format->members != NULL)
+        return kvr_import_json_line(format->members, line, bytes, trace, error);
+    if (format->run)
+        return kvr_import_run_line(&reader->runs, line, bytes, trace, error);
+    if (format->log)
+        return kvr_import_log_line(line, bytes, trace, error);
+    if (reader->header_read)
         return kvr_import_csv_line(&reader->csv, line, bytes, trace, error);
-    reader->header_seen = true;
-    return kvr_import_csv_header(columns, line, bytes, &reader->csv, error);
+    KVR_TRY(kvr_import_csv_header(format->columns, line, bytes, &reader->csv, error));
+    reader->header_read = true;
+    return KVR_OK;
 }
 
 /* Puts "FILE, line N: " before the sentence, so that a person finds the place. */
@@ -147,10 +180,13 @@ static int by_time(const void *left, const void *right)
 
     if (a->at != b->at)
         return a->at < b->at ? -1 : 1;
-    return a->block_first < b->block_first ? -1 : a->block_first > b->block_first;
+    if (a->block_first != b->block_first)
+        return a->block_first < b->block_first ? -1 : 1;
+    return (a->number > b->number) -
+           (a->number < b->number); /* ranks of one request share blocks */
 }
 
-static void normalise_times(struct kvr_trace *trace)
+void kvr_trace_sort(struct kvr_trace *trace)
 {
     kvr_ns first;
 
@@ -170,93 +206,163 @@ static bool is_blank(const char *line, size_t bytes)
     return true;
 }
 
-/* Reads the lines one after the other. getline() alone would take memory without bound for a file
- * without line ends, so lines are gathered by fgets() in a buffer of the largest size allowed. */
-static kvr_status read_lines(FILE *stream, const char *name, struct reader *reader, uint32_t limit,
-                             char *buffer, struct kvr_trace *trace, struct kvr_error *error)
+/* A wrong line: left out where the caller says so; else its failure is the whole trace's. */
+static kvr_status line_failed(struct reader *reader, uint64_t number, kvr_status status,
+                              struct kvr_error *inner, struct kvr_error *error)
 {
-    struct kvr_error local = {0};
-    uint64_t number = 0;
+    struct kvr_trace_wrong *wrong = reader->wrong;
+    /* Without its header no line of a CSV can be read. */
+    bool header = reader->format->columns != NULL && !reader->header_read;
 
-    while ((limit == 0 || trace->request_count < limit) &&
-           fgets(buffer, KVR_TRACE_LINE_BYTES_MAX, stream) != NULL) {
-        size_t bytes = strlen(buffer);
-        kvr_status status;
-
-        number++;
-        if (bytes == KVR_TRACE_LINE_BYTES_MAX - 1 && buffer[bytes - 1] != '\n')
-            return kvr_error_set(error, KVR_MALFORMED, where,
-                                 "%s, line %" PRIu64 ": longer than %u bytes", name, number,
-                                 KVR_TRACE_LINE_BYTES_MAX);
-        while (bytes > 0 && (buffer[bytes - 1] == '\n' || buffer[bytes - 1] == '\r'))
-            buffer[--bytes] = '\0';
-        if (is_blank(buffer, bytes))
-            continue;
-        status = read_line(reader, buffer, bytes, trace, &local);
-        if (status != KVR_OK) {
-            (void)locate(&local, name, number);
-            if (error != NULL)
-                *error = local;
-            return status;
-        }
+    (void)locate(inner, reader->name, number);
+    if (status == KVR_MALFORMED && wrong != NULL && !header) {
+        wrong->count++;
+        wrong->say(wrong->self, inner->detail);
+        return KVR_OK;
     }
-    if (ferror(stream))
-        return kvr_error_system(error, where, errno, "%s cannot be read", name);
-    return KVR_OK;
-}
-
-kvr_status kvr_trace_read_stream(FILE *stream, const char *name, kvr_trace_format format,
-                                 uint32_t limit, struct kvr_trace *trace, struct kvr_error *error)
-{
-    struct reader reader = {.format = format};
-    char *buffer = malloc(KVR_TRACE_LINE_BYTES_MAX);
-    kvr_status status;
-
-    if (buffer == NULL)
-        return kvr_error_set(error, KVR_NO_MEMORY, where, "no memory for a line of the trace");
-    snprintf(trace->name, sizeof(trace->name), "%s", name);
-    status = read_lines(stream, name, &reader, limit, buffer, trace, error);
-    free(buffer);
-    if (status != KVR_OK)
-        return status;
-    if (trace->request_count == 0)
-        return kvr_error_set(error, KVR_MALFORMED, where, "%s holds no request", name);
-    normalise_times(trace);
-    return KVR_OK;
-}
-
-kvr_status kvr_trace_read(const char *path, kvr_trace_format format, uint32_t limit,
-                          struct kvr_trace *trace, struct kvr_error *error)
-{
-    const char *slash = strrchr(path, '/');
-    FILE *stream = fopen(path, "re");
-    kvr_status status;
-
-    if (stream == NULL)
-        return kvr_error_system(error, where, errno, "the trace %s cannot be opened", path);
-    status = kvr_trace_read_stream(stream, slash != NULL && slash[1] != '\0' ? slash + 1 : path,
-                                   format, limit, trace, error);
-    fclose(stream);
+    if (error != NULL)
+        *error = *inner;
     return status;
 }
 
-kvr_status kvr_trace_write(const struct kvr_trace *trace, FILE *stream, struct kvr_error *error)
+static kvr_status take_line(struct reader *reader, uint64_t number, char *line, size_t bytes,
+                            struct kvr_trace *trace, struct kvr_error *error)
 {
-    for (uint32_t i = 0; i < trace->request_count; i++) {
-        const struct kvr_trace_request *request = &trace->requests[i];
-        const uint64_t *blocks = kvr_trace_blocks(trace, request);
+    struct kvr_error local = {0};
+    kvr_status status;
 
-        fprintf(stream,
-                "{\"timestamp\": %" PRIu64
-                ", \"input_length\": %u, \"output_length\": %u, \"hash_ids\": [",
-                request->at / KVR_MS, request->input_tokens, request->output_tokens);
-        for (uint32_t block = 0; block < request->block_count; block++)
-            fprintf(stream, "%s%" PRIu64, block > 0 ? ", " : "", blocks[block]);
-        fputs("]}\n", stream);
+    while (bytes > 0 && line[bytes - 1] == '\r')
+        line[--bytes] = '\0';
+    if (is_blank(line, bytes))
+        return KVR_OK;
+    status = read_line(reader, line, bytes, trace, &local);
+    return status == KVR_OK ? KVR_OK : line_failed(reader, number, status, &local, error);
+}
+
+static bool enough(const struct kvr_trace *trace, uint32_t limit)
+{
+    return limit > 0 && trace->request_count >= limit;
+}
+
+static kvr_status read_lines(struct kvr_trace_lines *lines, struct reader *reader, uint32_t limit,
+                             struct kvr_trace *trace, struct kvr_error *error)
+{
+    uint64_t number = 0;
+    size_t bytes;
+    char *line;
+
+    while (!enough(trace, limit)) {
+        struct kvr_error local = {0};
+        kvr_status status = kvr_trace_lines_next(lines, &line, &bytes, &local);
+
+        if (status == KVR_TOO_LARGE) {
+            (void)locate(&local, reader->name, number + 1);
+            local.status = KVR_MALFORMED;
+        }
+        if (status != KVR_OK) {
+            if (error != NULL)
+                *error = local;
+            return status == KVR_TOO_LARGE ? KVR_MALFORMED : status;
+        }
+        if (line == NULL)
+            break;
+        KVR_TRY(take_line(reader, ++number, line, bytes, trace, error));
     }
-    if (fflush(stream) != 0 || ferror(stream))
-        return kvr_error_system(error, where, errno, "the trace cannot be written");
+    if (enough(trace, limit))
+        return KVR_OK;
+    if (kvr_trace_lines_damage(lines) != NULL)
+        return kvr_error_set(error, KVR_MALFORMED, where, "%s", kvr_trace_lines_damage(lines));
+    bytes = kvr_trace_lines_rest(lines, &line);
+    return bytes > 0 ? take_line(reader, number + 1, line, bytes, trace, error) : KVR_OK;
+}
+
+/* Takes the source. */
+static kvr_status read_source(struct kvtrace_source *source, struct reader *reader, uint32_t limit,
+                              struct kvr_trace *trace, struct kvr_error *error)
+{
+    bool large = reader->format->run || reader->format->log;
+    struct kvr_trace_lines *lines;
+    kvr_status status;
+
+    KVR_TRY(kvr_trace_lines_open(source, large ? KVR_TRACE_RUN_BYTES_MAX : KVR_TRACE_LINE_BYTES_MAX,
+                                 &lines, error));
+    snprintf(trace->name, sizeof(trace->name), "%s", reader->name);
+    status = read_lines(lines, reader, limit, trace, error);
+    kvr_trace_lines_close(lines);
+    if (status != KVR_OK)
+        return status;
+    if (trace->request_count == 0)
+        return kvr_error_set(error, KVR_MALFORMED, where, "%s holds no request", reader->name);
+    kvr_trace_sort(trace);
+    if (enough(trace, limit)) /* a run has more than one */
+        trace->request_count = limit;
     return KVR_OK;
+}
+
+kvr_status kvr_trace_read_bytes(const void *bytes, size_t count, const char *name,
+                                kvr_trace_format format, uint32_t limit,
+                                struct kvr_trace_wrong *wrong, struct kvr_trace *trace,
+                                struct kvr_error *error)
+{
+    struct reader reader = {.format = &formats[format], .name = name, .wrong = wrong};
+    struct kvtrace_source *source;
+
+    KVR_TRY(kvtrace_source_memory(bytes, count, &source, error));
+    return read_source(source, &reader, limit, trace, error);
+}
+
+kvr_status kvr_trace_read(const char *path, kvr_trace_format format, uint32_t limit,
+                          struct kvr_trace_wrong *wrong, struct kvr_trace *trace,
+                          struct kvr_error *error)
+{
+    struct reader reader = {.format = &formats[format], .name = path, .wrong = wrong};
+    const char *slash = strrchr(path, '/');
+    struct kvtrace_source *source;
+
+    if (strcmp(path, "-") == 0)
+        reader.name = "standard input";
+    else if (slash != NULL && slash[1] != '\0')
+        reader.name = slash + 1;
+    KVR_TRY(kvtrace_source_open(path, &source, error));
+    return read_source(source, &reader, limit, trace, error);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static kvr_status write_request(const struct kvr_trace *trace,
+                                const struct kvr_trace_request *request, struct kvtrace_sink *sink,
+                                struct kvr_error *error)
+{
+    const uint64_t *blocks = kvr_trace_blocks(trace, request);
+    char text[160];
+    size_t used = (size_t)snprintf(
+        text, sizeof(text),
+        "{\"timestamp\": %" PRIu64 ", \"input_length\": %u, \"output_length\": %u, \"hash_ids\": [",
+        request->at / KVR_MS, request->input_tokens, request->output_tokens);
+
+    KVR_TRY(kvtrace_sink_write(sink, text, used, error));
+    for (uint32_t block = 0; block < request->block_count; block++) {
+        used = (size_t)snprintf(text, sizeof(text), "%s%" PRIu64, block > 0 ? ", " : "",
+                                blocks[block]);
+        KVR_TRY(kvtrace_sink_write(sink, text, used, error));
+    }
+    return kvtrace_sink_write(sink, "]}\n", 3, error);
+}
+
+kvr_status kvr_trace_write(const struct kvr_trace *trace, const char *path, struct kvr_error *error)
+{
+    struct kvtrace_sink *sink;
+    kvr_status status = KVR_OK;
+
+    struct kvr_error ignored;
+
+    KVR_TRY(kvtrace_sink_open(path, &sink, error));
+    for (uint32_t i = 0; i < trace->request_count && status == KVR_OK; i++)
+        status = write_request(trace, &trace->requests[i], sink, error);
+    if (status == KVR_OK)
+        return kvtrace_sink_close(sink, true, error);
+    (void)!kvtrace_sink_close(sink, false, &ignored);
+    return status;
 }
 
 bool kvr_trace_clip(struct kvr_trace_request *request, uint32_t tokens)

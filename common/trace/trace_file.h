@@ -1,7 +1,7 @@
 /* Request traces: the tokens of each request, its time, and the prefixes that requests share.
  *
- * Read from public formats, one line a request (each import_*.h describes its own), or made from a
- * seed (synth.h); written in Mooncake's form. A request's input is cut into blocks of
+ * Read from public formats, line by line (each import_*.h describes its own), or made from a seed
+ * (synth.h); written in Mooncake's form. A request's input is cut into blocks of
  * KVR_TRACE_BLOCK_TOKENS tokens, the last one partial; equal block ids at equal positions mean
  * equal tokens up to the end of that block, so their KV is reusable. Formats without block ids get
  * ids that no other request has.
@@ -12,16 +12,18 @@
 #define KVR_TRACE_TRACE_FILE_H
 
 #include <stddef.h>
-#include <stdio.h>
 
 #include "base/clock.h"
+#include "base/names.h"
 #include "base/status.h"
 
 #define KVR_TRACE_BLOCK_TOKENS   512u
 #define KVR_TRACE_TOKENS_MAX     (16u << 20) /* of one request */
 #define KVR_TRACE_REQUESTS_MAX   (16u << 20) /* of one trace */
 #define KVR_TRACE_BLOCKS_MAX     (64u << 20) /* of one trace, all requests together */
-#define KVR_TRACE_LINE_BYTES_MAX (1u << 20)
+#define KVR_TRACE_LINE_BYTES_MAX (1u << 20)  /* a request */
+#define KVR_TRACE_RUN_BYTES_MAX  (64u << 20) /* a run of a benchmark, with texts */
+#define KVR_TRACE_RUN_VALUES_MAX (4u << 20)  /* of its JSON: each takes some 100 bytes */
 #define KVR_TRACE_NAME_BYTES     128
 #define KVR_TRACE_BLOCK_OWN      (1ull << 63) /* set in ids that were made here, never in a file's */
 
@@ -31,6 +33,7 @@ struct kvr_trace_request {
     uint32_t output_tokens; /* 0: unknown or none */
     uint32_t block_first;   /* in blocks[] of the trace */
     uint32_t block_count;   /* input_tokens / KVR_TRACE_BLOCK_TOKENS, rounded up */
+    uint32_t number;        /* in the order in which requests were added: sorting keeps it */
 };
 
 struct kvr_trace {
@@ -40,19 +43,37 @@ struct kvr_trace {
     uint32_t request_count, request_capacity;
     uint32_t block_count, block_capacity;
     uint32_t skipped_count; /* lines that hold no request to replay (an input of 0 tokens) */
+    char problem[KVR_DETAIL_BYTES]; /* why requests may be missing: how a file was cut; or "" */
 };
 
+/* X(symbol, name, what such a file is) */
+#define KVR_TRACE_FORMAT_LIST(X)                                                                   \
+    X(KVR_TRACE_MOONCAKE, "mooncake", "JSON lines of Mooncake")                                    \
+    X(KVR_TRACE_AZURE, "azure", "CSV of Azure's LLM inference traces")                             \
+    X(KVR_TRACE_BURSTGPT, "burstgpt", "CSV of BurstGPT")                                           \
+    X(KVR_TRACE_BAILIAN, "bailian", "JSON lines of Qwen-Bailian")                                  \
+    X(KVR_TRACE_VLLM_BENCH, "vllm-bench", "result of `vllm bench serve --save-detailed`")          \
+    X(KVR_TRACE_SGLANG_BENCH, "sglang-bench", "result of SGLang's bench_serving --output-details") \
+    X(KVR_TRACE_SGLANG_LOG, "sglang-log", "SGLang's log of requests as JSON")
+
 typedef enum kvr_trace_format {
-    KVR_TRACE_MOONCAKE,
-    KVR_TRACE_AZURE,
-    KVR_TRACE_BURSTGPT,
+    KVR_TRACE_FORMAT_LIST(KVR_SYMBOL) KVR_TRACE_FORMAT_END
 } kvr_trace_format;
 
-/* "mooncake", "azure", "burstgpt". */
+/* Their names, in that order. */
+#define KVR_TRACE_FORMATS "mooncake|azure|burstgpt|bailian|vllm-bench|sglang-bench|sglang-log"
+/* For --help. */
+#define KVR_TRACE_FORMATS_HELP                                                                     \
+    "JSON lines of Mooncake or Qwen-Bailian, CSV of Azure or BurstGPT, the result of vLLM's or "   \
+    "SGLang's serving benchmark with its details, or SGLang's log of requests as JSON"
+
+/* One of KVR_TRACE_FORMATS. */
 KVR_MUST_CHECK kvr_status kvr_trace_format_from_name(const char *name,
                                                      kvr_trace_format *ret_format);
 
 void kvr_trace_init(struct kvr_trace *trace);
+/* Says the trace's problem on standard error, where it has one. */
+void kvr_trace_note_problem(const struct kvr_trace *trace);
 void kvr_trace_done(struct kvr_trace *trace); /* any number of times */
 
 /* Appends one request. blocks NULL: ids of its own are made. KVR_MALFORMED with a sentence when
@@ -62,17 +83,31 @@ KVR_MUST_CHECK kvr_status kvr_trace_add(struct kvr_trace *trace, kvr_ns at, uint
                                         uint64_t output_tokens, const uint64_t *blocks,
                                         size_t block_count, struct kvr_error *error);
 
-/* Reads at most `limit` requests (0: all) into an initialised, empty trace, sorts them by time and
- * counts time from the first. The sentence of a failure begins with "FILE, line N: ". */
-KVR_MUST_CHECK kvr_status kvr_trace_read(const char *path, kvr_trace_format format, uint32_t limit,
-                                         struct kvr_trace *trace, struct kvr_error *error);
-/* The same from an open stream; `name` stands for the file in sentences. */
-KVR_MUST_CHECK kvr_status kvr_trace_read_stream(FILE *stream, const char *name,
-                                                kvr_trace_format format, uint32_t limit,
-                                                struct kvr_trace *trace, struct kvr_error *error);
+/* Lines that are wrong: where a reader gets this, it leaves them out and goes on. */
+struct kvr_trace_wrong {
+    void (*say)(void *self, const char *sentence); /* which begins with "FILE, line N: " */
+    void *self;
+    uint64_t count;
+};
 
-/* Writes Mooncake's form. KVR_SYSTEM when the stream refuses. */
-KVR_MUST_CHECK kvr_status kvr_trace_write(const struct kvr_trace *trace, FILE *stream,
+/* Reads at most `limit` requests (0: all) of a file, compressed or not, or of standard input, "-",
+ * into an initialised, empty trace. Sorts them by time and counts time from the first. wrong NULL:
+ * a wrong line is a failure; its sentence begins with "FILE, line N: ". */
+KVR_MUST_CHECK kvr_status kvr_trace_read(const char *path, kvr_trace_format format, uint32_t limit,
+                                         struct kvr_trace_wrong *wrong, struct kvr_trace *trace,
+                                         struct kvr_error *error);
+/* The same of bytes in memory; `name` stands for the file in sentences. */
+KVR_MUST_CHECK kvr_status kvr_trace_read_bytes(const void *bytes, size_t count, const char *name,
+                                               kvr_trace_format format, uint32_t limit,
+                                               struct kvr_trace_wrong *wrong,
+                                               struct kvr_trace *trace, struct kvr_error *error);
+
+/* By time, which then counts from the first request. */
+void kvr_trace_sort(struct kvr_trace *trace);
+
+/* Writes Mooncake's form: to standard output, "-", or a file, compressed where its name ends in
+ * ".zst". KVR_SYSTEM. */
+KVR_MUST_CHECK kvr_status kvr_trace_write(const struct kvr_trace *trace, const char *path,
                                           struct kvr_error *error);
 
 /* Shortens a request to at most `tokens` (≥ 1); false when it was not longer. */

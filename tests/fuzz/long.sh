@@ -15,6 +15,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 corpora=$root/tests/fuzz/corpus
 programs=$root/build/fuzz/tests
+export KVRAIL_ROOT_DIR="$root" # unit tests read files of the tree
 
 usage() {
     sed -n '4,7s/^# *//p' "$0" >&2
@@ -62,12 +63,16 @@ common/wire/message_values.c
 common/wire/geometry.c
 common/wire/engine_message.c
 common/wire/engine_request.c
+common/trace/geometry.c
+common/trace/page_runs.c
 common/trace/report.c
 common/trace/report_answer.c
+common/trace/report_packed.c
 common/trace/spans.c
 common/trace/trace_file.c
 common/trace/import_csv.c
-common/trace/import_mooncake.c
+common/trace/import_json.c
+common/trace/kvtrace_scan.c
 common/kv/layout.c
 common/kv/layout_planes.c
 common/fabric/local/local_place.c
@@ -76,7 +81,7 @@ scheduler/event_pack.c
 "
 
 # Their unit tests. What no input reaches is there: encoding, names, memory that ends.
-units="unit.message unit.engine_message unit.session unit.report unit.spans unit.import unit.layout unit.fabric_local \
+units="unit.message unit.engine_message unit.session unit.report unit.geometry unit.page_runs unit.spans unit.import unit.kvtrace_scan unit.layout unit.fabric_local \
 unit.local_copy unit.fabric_local_pages unit.tls_stream unit.synth unit.metrics unit.event_pack"
 
 # shares FILE PROFILE ARGUMENT…: into FILE, of each decoder its name, lines, and those that were reached.
