@@ -19,6 +19,7 @@ kvr_status inbound_init(struct inbound *inbound, const struct inbound_options *o
 
     memset(inbound, 0, sizeof(*inbound));
     inbound->options = *options;
+    inbound->pages = options->pages;
     if (options->groups.count == 0)
         inbound->options.groups =
             (struct kvr_rail_groups){.count = 1, .first = {0, options->rail_count}};

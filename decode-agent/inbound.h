@@ -52,7 +52,7 @@
 #include "base/pool.h"
 #include "base/table.h"
 #include "device/staging_pool.h"
-#include "trace/spans.h"
+#include "trace/page_runs.h"
 #include "wire/nonce.h"
 
 struct inbound_options {
@@ -70,8 +70,9 @@ struct inbound_options {
     uint64_t nonce_key[KVR_NONCE_KEY_WORDS]; /* random for each boot: names of transfers */
     struct kvr_write_limits limits;
     struct kvr_spans_choice spans;
-    uint64_t stage_bytes;   /* staging memory that sources may write fragments to; 0: none */
-    kvr_digest_mode digest; /* the least that is hashed; a source may ask for more */
+    struct kvr_pages_wish pages; /* as it is at first */
+    uint64_t stage_bytes;        /* staging memory that sources may write fragments to; 0: none */
+    kvr_digest_mode digest;      /* the least that is hashed; a source may ask for more */
 };
 
 /* The endpoint that writes from one rail of a source agent. */
@@ -122,6 +123,7 @@ struct inbound {
     const struct kvr_ports *ports;
     struct kvr_buddy *memory;
     kvr_ns now; /* of the present event */
+    struct kvr_pages_wish pages;
     struct kvr_engines engines;
     struct kvr_pool fetches, transfers;
     struct kvr_table by_nonce, by_handle; /* → index in the pool */

@@ -183,7 +183,14 @@ static void landing_open(struct land *land, struct landing *landing)
     }
 }
 
-/* Chunks may arrive before their segment: the bits say which. */
+/* A rail over which something came. Counts name others too: those that RAIL_LOST named. */
+static uint32_t some_rail(const struct landing *landing)
+{
+    return (uint32_t)__builtin_ctzll(landing->arrived.rails);
+}
+
+/* Chunks may arrive before their segment: the bits say which, and nothing says over which rail.
+ * Their bytes count for one that the transfer uses. */
 static void segment_add(struct land *land, struct landing *landing, struct landing_segment *segment)
 {
     KVR_LIST_APPEND(landing->first, landing->last, segment, next);
@@ -197,8 +204,7 @@ static void segment_add(struct land *land, struct landing *landing, struct landi
 
             if (!bit_get(landing, chunk))
                 continue;
-            /* Its rail is not known: count it for one that the transfer uses. */
-            chunk_arrived(land, landing, segment, landing->arrived.counts[0].rail, chunk);
+            chunk_arrived(land, landing, segment, some_rail(landing), chunk);
         }
         if (chunks.chunk_count == 0)
             land_report(land, landing,

@@ -13,6 +13,10 @@ static bool serves(kvr_request_kind kind)
 
 static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
 {
+    struct inbound *inbound = self;
+
+    if (asked->kind == KVR_ORDER_RECORD)
+        kvr_pages_ask(&inbound->pages, now, asked->lease_ns);
     return asked->kind == KVR_ORDER_CANCEL ? inbound_cancel(self, now, asked) : 0;
 }
 

@@ -19,6 +19,7 @@ static const struct kvr_option own_options[] = {
      .value = "HOST[:PORT]",
      .port = KVR_PREFILL_AGENT_PORT,
      FIELD(LIST, prefill_agents),
+     .reported = true,
      .help = "A prefill-agent to connect to at the start and after each loss, rails included, "
              "instead of when the first fetch names it. Port 9480 unless given. Repeat it for "
              "several; fetches may name "
@@ -50,6 +51,7 @@ static const struct kvr_option own_options[] = {
      .value = "TENANT=N",
      .max = KVR_TENANTS_MAX,
      FIELD(LIST, tenants.fetches),
+     .reported = true,
      .help = "Most fetches that one tenant may have at once; more are refused as full."},
     {.name = "fragments",
      .section = "transfers",
@@ -81,6 +83,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .nonce_key = {kvr_random_u64(), kvr_random_u64()},
         .limits = *limits,
         .spans = config->spans,
+        .pages = config->pages,
         .stage_bytes =
             strcmp(config->fragments, "direct") == 0 ? 0 : config->copying.staging_memory,
         .digest = kvr_agent_digest(config),

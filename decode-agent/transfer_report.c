@@ -46,11 +46,30 @@ static uint32_t spans_pack(const struct inbound *inbound, const struct transfer 
     return (uint32_t)kvr_spans_pack(book, KVR_ROLE_TARGET, inbound->now, bytes);
 }
 
+/* Returns memory that the event borrows, to be freed; or NULL. */
+static uint8_t *records_add(struct inbound *inbound, const struct fetch *fetch,
+                            const struct transfer *transfer, uint8_t spans[KVR_SPANS_BYTES_MAX],
+                            struct kvr_event *event)
+{
+    const struct kvr_spans_choice *choice = &inbound->options.spans;
+    const struct kvr_span_book *book = transfer->grant.spans;
+
+    if (kvr_spans_wanted(choice, book, event)) {
+        event->spans = spans;
+        event->spans_bytes = spans_pack(inbound, transfer, spans);
+    }
+    if (transfer->grant.landing != NULL)
+        event->unrecorded += kvr_spans_missed(choice, book, event);
+    return kvr_pages_wanted(&inbound->pages, choice, book, event)
+               ? kvr_page_tables_record(&fetch->pages, inbound->memory, event)
+               : NULL;
+}
+
 void transfer_report(struct inbound *inbound, const struct transfer *transfer, kvr_event_kind kind)
 {
     const struct fetch *fetch = fetch_of(inbound, transfer);
     const struct kvr_event_sink *sink = &inbound->ports->events;
-    uint8_t spans[KVR_SPANS_BYTES_MAX];
+    uint8_t spans[KVR_SPANS_BYTES_MAX], *pages = NULL;
     struct kvr_event event = {
         .kind = kind,
         .role = KVR_ROLE_TARGET,
@@ -80,10 +99,8 @@ void transfer_report(struct inbound *inbound, const struct transfer *transfer, k
     if (source_link_answered(&transfer->link)) /* else the number may be an older session's */
         memcpy(event.peer, inbound->peers[transfer->link.peer].agent, sizeof(event.peer));
     memcpy(event.detail, transfer->failure.detail, sizeof(event.detail));
-    if (kind == KVR_EVENT_ENDED &&
-        kvr_spans_wanted(&inbound->options.spans, transfer->grant.spans, &event)) {
-        event.spans = spans;
-        event.spans_bytes = spans_pack(inbound, transfer, spans);
-    }
+    if (kind == KVR_EVENT_ENDED)
+        pages = records_add(inbound, fetch, transfer, spans, &event);
     sink->emit(sink->self, &event);
+    kvr_buddy_free(inbound->memory, pages);
 }

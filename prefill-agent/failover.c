@@ -241,7 +241,10 @@ static void give_up(struct outbound *outbound, struct source_transfer *transfer)
 /* A pair is usable again. */
 void failover_rail_back(struct outbound *outbound, struct source_transfer *transfer)
 {
-    outbound->peers[transfer->peer].lost[transfer->grant.rail_group].from = KVR_NEVER;
+    struct outbound_lost *lost = &outbound->peers[transfer->peer].lost[transfer->grant.rail_group];
+
+    lost->from = KVR_NEVER;
+    lost->reached = true;
     transfer->failover.ask_at = transfer->failover.no_rail_at = KVR_NEVER;
 }
 

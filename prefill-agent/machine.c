@@ -13,6 +13,10 @@ static bool serves(kvr_request_kind kind)
 
 static uint32_t order(void *self, kvr_ns now, const struct kvr_order *asked)
 {
+    struct outbound *outbound = self;
+
+    if (asked->kind == KVR_ORDER_RECORD)
+        kvr_pages_ask(&outbound->pages, now, asked->lease_ns);
     if (asked->kind == KVR_ORDER_ABANDON)
         return outbound_abandon(self, now, asked->request, asked->attempt);
     if (asked->kind == KVR_ORDER_RENEW)

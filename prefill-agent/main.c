@@ -25,6 +25,7 @@ static const struct kvr_option own_options[] = {
     {.name = "advertise",
      .value = "HOST[:PORT]",
      FIELD(STRING, advertise),
+     .reported = true,
      .help = "Address under which decode-agents dial this agent, if that of --listen is not it: a "
              "host name, or an address that is translated on the way. Engines and the scheduler "
              "get this address. Without a port: the port of --listen."},
@@ -54,11 +55,13 @@ static const struct kvr_option own_options[] = {
      .value = "TENANT=N",
      .max = KVR_TENANTS_MAX,
      FIELD(LIST, tenants.publishes),
+     .reported = true,
      .help = "Most publishes that one tenant may have at once; more are refused as full."},
     {.name = "tenant-bytes",
      .value = "TENANT=SIZE",
      .max = KVR_TENANTS_MAX,
      FIELD(LIST, tenants.bytes),
+     .reported = true,
      .help = "Most bytes of pages that the publishes of one tenant may hold at once; a publish "
              "beyond it fails as full. Each publish counts its pages once, however many targets "
              "fetch them."},
@@ -66,6 +69,7 @@ static const struct kvr_option own_options[] = {
      .value = "TENANT=N",
      .max = KVR_TENANTS_MAX,
      FIELD(LIST, tenants.weights),
+     .reported = true,
      .help = "Share of the rails that one tenant has while others have something to send too, 1 to "
              "100, by bytes; 1 unless given. Deadlines and priorities count within a tenant."},
     {.name = "fragments",
@@ -123,6 +127,7 @@ static kvr_status machine_init(const struct kvr_agent_config *config, const stru
         .without_secret = config->tls.insecure,
         .limits = *limits,
         .spans = config->spans,
+        .pages = config->pages,
         .fragments = fragment_choice(config->fragments),
         .fragment_bytes_min = config->fragment_bytes_min,
     };

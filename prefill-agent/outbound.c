@@ -15,6 +15,7 @@ kvr_status outbound_init(struct outbound *outbound, const struct outbound_option
 
     memset(outbound, 0, sizeof(*outbound));
     outbound->options = *options;
+    outbound->pages = options->pages;
     if (options->groups.count == 0)
         outbound->options.groups =
             (struct kvr_rail_groups){.count = 1, .first = {0, options->rail_count}};

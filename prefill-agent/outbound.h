@@ -49,7 +49,7 @@
 #include "kv/fragment.h"
 #include "prefill-agent/past.h"
 #include "prefill-agent/targets.h"
-#include "trace/spans.h"
+#include "trace/page_runs.h"
 
 struct outbound_options {
     kvr_ns silence_ns;         /* heartbeat bound */
@@ -62,6 +62,7 @@ struct outbound_options {
     bool without_secret;           /* --insecure: publishes and WANTs without a secret are taken */
     struct kvr_write_limits limits;
     struct kvr_spans_choice spans;
+    struct kvr_pages_wish pages;   /* as it is at first */
     kvr_fragment_choice fragments; /* what to do about pieces below fragment_bytes_min */
     uint64_t fragment_bytes_min;
     struct kvr_fragment_costs costs;
@@ -77,6 +78,7 @@ struct outbound {
     struct kvr_pool publishes, transfers;
     struct kvr_table by_handle, by_key, by_nonce;
     struct outbound_peer peers[KVR_PEERS_MAX];
+    struct kvr_pages_wish pages;
     struct kvr_rail_recycle recycle;
     kvr_ns retry_at[KVR_RAILS_MAX]; /* no endpoint could be opened: try again then; or KVR_NEVER */
     kvr_ns renewed_at[KVR_RAILS_MAX]; /* its present endpoint was opened; 0: with the agent */

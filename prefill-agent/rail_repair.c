@@ -190,6 +190,19 @@ static kvr_ns sooner(kvr_ns set, kvr_ns moment)
     return set != KVR_NEVER && moment < set ? moment : set;
 }
 
+/* Transfers need not wait for another trial of the rail. Where an earlier pair of it broke, the
+ * fresh endpoint for that one is still to come. */
+static void trial_over(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
+{
+    const struct kvr_pair *pair = &broken->pair;
+    struct outbound_peer *state = &outbound->peers[broken->peer];
+    uint32_t group = kvr_rail_groups_of(&outbound->options.groups, pair->rail);
+
+    if (broken->fresh && state->repair_at[pair->rail] == KVR_NEVER &&
+        state->renew_at[pair->rail] == KVR_NEVER)
+        state->lost[group].tried |= UINT64_C(1) << pair->rail;
+}
+
 /* A trial may fail by chance: transfers that wait get another, a moment later. */
 void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_broken *broken)
 {
@@ -204,6 +217,7 @@ void rail_repair_broken(struct outbound *outbound, const struct kvr_group_pair_b
     state->broken = *broken;
     state->shared = broken->shared ? state->shared | bit : state->shared & ~bit;
     retransmit_list_all(outbound, broken->peer, pair->rail, pair->target_rail, pair->epoch);
+    trial_over(outbound, broken);
     repair_later(outbound, broken);
     if (!is_awaited(outbound, broken->peer, group))
         return;

@@ -103,8 +103,9 @@ static void rails_sum(const struct push_posts *posts, struct kvr_rail_span *rail
 void source_transfer_ended(struct outbound *outbound, const struct source_transfer *transfer)
 {
     const struct kvr_event_sink *sink = &outbound->ports->events;
+    const struct publish *publish = kvr_pool_get(&outbound->publishes, transfer->publish);
     struct kvr_span_book *book = transfer->grant.spans;
-    uint8_t spans[KVR_SPANS_BYTES_MAX];
+    uint8_t spans[KVR_SPANS_BYTES_MAX], *pages = NULL;
     struct kvr_event event;
 
     if (sink->emit == NULL)
@@ -115,7 +116,13 @@ void source_transfer_ended(struct outbound *outbound, const struct source_transf
         event.spans = spans;
         event.spans_bytes = (uint32_t)kvr_spans_pack(book, KVR_ROLE_SOURCE, outbound->now, spans);
     }
+    if (transfer->grant.job != NULL)
+        event.unrecorded += kvr_spans_missed(&outbound->options.spans, book, &event);
+    if (publish != NULL &&
+        kvr_pages_wanted(&outbound->pages, &outbound->options.spans, book, &event))
+        pages = kvr_page_tables_record(&publish->pages, outbound->memory, &event);
     sink->emit(sink->self, &event);
+    kvr_buddy_free(outbound->memory, pages);
 }
 
 bool source_transfer_lends(const struct outbound *outbound, const struct source_transfer *transfer,

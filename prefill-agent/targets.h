@@ -31,7 +31,7 @@ struct outbound_lost {
     kvr_ns since;     /* KVR_NEVER: the group reaches them, as far as is known */
     kvr_ns from;      /* since then nothing has come through; KVR_NEVER: a pair works */
     uint64_t tried;   /* bits of our rails that got a fresh endpoint after that */
-    bool reached;     /* a transfer over the group has ended well, in this session */
+    bool reached; /* in this session a transfer over the group ended well, or a pair came back */
 };
 
 struct outbound_peer {

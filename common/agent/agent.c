@@ -171,19 +171,22 @@ static kvr_status reporter_open(struct kvr_agent *agent, struct kvr_error *error
 {
     const struct kvr_agent_config *config = agent->config;
     struct kvr_reporter_options options = {
-        .scheduler = config->scheduler[0] != '\0' ? config->scheduler : NULL,
         .agent = config->name,
         .boot = agent->boot,
         .state_dir = config->state_dir[0] != '\0' ? config->state_dir : NULL,
         .tls = &config->tls,
     };
 
-    if (kvr_tls_given(&config->tls) && kvr_url_scheme(config->scheduler) == sizeof("http://") - 1 &&
-        !kvr_url_is_loopback(config->scheduler))
-        return kvr_error_set(error, KVR_INVALID, "agent",
-                             "--scheduler %s: reports would cross the network as plain text: leave "
-                             "out http://",
-                             config->scheduler);
+    for (uint32_t i = 0; i < config->schedulers.count; i++) {
+        const char *scheduler = options.schedulers[i] = config->schedulers.items[i];
+
+        if (kvr_tls_given(&config->tls) && kvr_url_scheme(scheduler) == sizeof("http://") - 1 &&
+            !kvr_url_is_loopback(scheduler))
+            return kvr_error_set(error, KVR_INVALID, "agent",
+                                 "--scheduler %s: reports would cross the network as plain text: "
+                                 "leave out http://",
+                                 scheduler);
+    }
     KVR_TRY(kvr_reporter_open(&options, &agent->reporter, error));
     agent->ports.events = agent_events(agent, kvr_reporter_sink(agent->reporter));
     return KVR_OK;
@@ -274,6 +277,7 @@ int kvr_agent_run(const struct kvr_agent_launch *launch, struct kvr_agent_config
     /* The buffers of connections go back to the system when they end: by default malloc learns
      * their size and keeps them. */
     (void)mallopt(M_MMAP_THRESHOLD, 512 << 10);
+    kvr_options_given(launch->command, config, agent->options, sizeof(agent->options));
     agent->launch = launch;
     agent->config = config;
     agent->program = program;

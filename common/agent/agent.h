@@ -11,7 +11,7 @@
 #include "kv/fragment.h"
 #include "rail_group/rail_options.h"
 #include "tls/tls_options.h"
-#include "trace/spans.h"
+#include "trace/page_runs.h"
 
 struct kvr_agent;
 
@@ -51,10 +51,10 @@ struct kvr_agent_config {
     char provider[KVR_PROVIDER_BYTES], digest[16], device[16];
     struct kvr_option_list rails, groups, planes;
     char other_planes[12];
-    char rail_ports[16];                   /* "" = the kernel chooses */
-    char rail_filter[108];                 /* "" = no filter */
-    char cores[KVR_OPTION_ITEM_BYTES];     /* "auto", "any", a list or one for each group */
-    char scheduler[KVR_OPTION_ITEM_BYTES]; /* "" = no reports */
+    char rail_ports[16];               /* "" = the kernel chooses */
+    char rail_filter[108];             /* "" = no filter */
+    char cores[KVR_OPTION_ITEM_BYTES]; /* "auto", "any", a list or one for each group */
+    struct kvr_option_list schedulers; /* none: no reports */
     char state_dir[512];
     bool calibration, require_gpudirect, group_failover, rail_filter_required;
     struct kvr_tls_config tls;
@@ -65,6 +65,7 @@ struct kvr_agent_config {
     kvr_ns heartbeat, quiet, drain_timeout;
     uint64_t time_scale;
     struct kvr_spans_choice spans;
+    struct kvr_pages_wish pages;
     uint64_t table_memory;
     char fragments[16]; /* the choices differ between the programs */
     /* prefill-agent */

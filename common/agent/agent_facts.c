@@ -77,6 +77,7 @@ static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,
     memcpy(facts->model, engine->compat.model, sizeof(facts->model));
     facts->region_count = engine->set != NULL ? engine->set->count : 0;
     facts->region_bytes = agent->engines[index].region_bytes;
+    kvr_region_set_geometry(engine->set, &engine->compat, facts->geometry);
 }
 
 /* The program adds what it posted. */
@@ -117,15 +118,25 @@ static void scheduler_say(struct kvr_agent *agent, const struct kvr_reporter_sta
 {
     bool failing = stats->failing_since != 0;
 
+    if (stats->scheduler_changes != agent->scheduler_changes_said) {
+        kvr_log_warning("the scheduler at %s takes no reports: %s; reports go to %s now",
+                        stats->scheduler_left, stats->left_for, stats->scheduler);
+        agent->scheduler_changes_said = stats->scheduler_changes;
+        agent->scheduler_away_said &= failing;
+    }
     if (failing == agent->scheduler_away_said ||
         (failing && kvr_clock_now() - stats->failing_since < AWAY_NS))
         return;
-    if (failing)
+    if (!failing)
+        kvr_log_info("the scheduler at %s takes reports again", stats->scheduler);
+    else if (agent->config->schedulers.count > 1)
+        kvr_log_warning("none of %u schedulers takes reports, that at %s for this reason: %s; they "
+                        "are kept, within bounds, and transfers go on",
+                        agent->config->schedulers.count, stats->failure_from, stats->failure);
+    else
         kvr_log_warning("the scheduler at %s takes no reports: %s; they are kept, within bounds, "
                         "and transfers go on without it",
-                        agent->config->scheduler, stats->failure);
-    else
-        kvr_log_info("the scheduler at %s takes reports again", agent->config->scheduler);
+                        stats->failure_from, stats->failure);
     agent->scheduler_away_said = failing;
 }
 
@@ -172,7 +183,13 @@ void agent_facts_tell(struct kvr_agent *agent)
     tenants_snapshot(agent, &facts);
     agent_traits_tell(agent, &facts);
     kvr_reporter_stats(agent->reporter, &stats);
+    facts.counters[KVR_COUNTER_RECORDS_DROPPED] = stats.unrecorded;
     facts.counters[KVR_COUNTER_ANSWERS_REFUSED] = stats.answers_refused;
+    facts.counters[KVR_COUNTER_SCHEDULER_CHANGES] = stats.scheduler_changes;
+    static_assert(sizeof(facts.scheduler) == KVR_ADDRESS_TEXT_BYTES, "it gets all of this, too");
+    if (stats.connected)
+        snprintf(facts.scheduler, sizeof(facts.scheduler), "%s", stats.scheduler);
+    memcpy(facts.options, agent->options, sizeof(facts.options));
     kvr_reporter_facts(agent->reporter, &facts);
     agent_http_show(agent, &facts, stats.dropped);
     losses_say(agent, &stats);
@@ -192,6 +209,8 @@ void agent_orders_take(struct kvr_agent *agent)
             continue;
         }
         held = agent->machine.order(agent->machine.self, kvr_clock_now(), &orders[i]);
+        if (orders[i].kind == KVR_ORDER_RECORD) /* it comes again while a recorder runs */
+            continue;
         kvr_log_info("the scheduler asks to %s request %s, attempt %u: %u here",
                      kvr_order_name(orders[i].kind), orders[i].request, orders[i].attempt, held);
     }

@@ -50,6 +50,7 @@ static enum MHD_Result send_health(struct agent_http *http, struct MHD_Connectio
 {
     struct agent_health_view health;
     struct http_head head = {.status = MHD_HTTP_OK, .type = "application/json"};
+    const char *scheduler = http->copy.facts.scheduler;
     json_t *problems, *object;
     char *text;
 
@@ -61,8 +62,8 @@ static enum MHD_Result send_health(struct agent_http *http, struct MHD_Connectio
                               problem_json(health.problems[i].problem, health.problems[i].since));
     if (health.count > 0)
         head.status = MHD_HTTP_SERVICE_UNAVAILABLE;
-    object = json_pack("{s:s, s:o}", "status", health.count == 0 ? "ok" : "failing", "problems",
-                       problems);
+    object = json_pack("{s:s, s:o, s:s?}", "status", health.count == 0 ? "ok" : "failing",
+                       "problems", problems, "scheduler", scheduler[0] != '\0' ? scheduler : NULL);
     text = json_dumps(object, JSON_COMPACT);
     json_decref(object);
     return http_answer(connection, &head, text, text != NULL ? strlen(text) : 0);

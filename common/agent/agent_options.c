@@ -1,6 +1,7 @@
 /* The options that both agents share. */
 #include "agent/agent.h"
 #include "agent/engine/engine_access.h"
+#include "agent/report/schedulers.h"
 #include "base/address.h"
 #include "base/removed.h"
 #include "fabric/fabric_provider.h"
@@ -13,7 +14,7 @@
     }
 
 static const struct kvr_option rows[] = {
-    ROW("agent", "name", STRING, name, .value = "NAME", .required = true,
+    ROW("agent", "name", STRING, name, .reported = true, .value = "NAME", .required = true,
         .help = "This agent's name, unique among the agents of a scheduler; shown wherever it "
                 "appears."),
     ROW("agent", "engine-socket", STRING, engine_socket, .value = "PATH",
@@ -69,14 +70,16 @@ static const struct kvr_option rows[] = {
                 "says which, and each transfer's record. Without +local cards for all. verbs, "
                 "efa and efa-direct pin memory (RLIMIT_MEMLOCK); the others do not. local alone "
                 "is for two agents of one host and one user."),
-    ROW("rails", "rail", LIST, rails, .value = "NAME[@PLANE]", .max = KVR_AGENT_CARDS_MAX,
+    ROW("rails", "rail", LIST, rails, .reported = true, .value = "NAME[@PLANE]",
+        .max = KVR_AGENT_CARDS_MAX,
         .help = "A card to use: its interface, its libfabric domain, its PCI address or an IP "
                 "address of it. Repeat for every card. all, without another --rail: every card "
                 "that the provider can use, one rail each; the log names those left out, and why. "
                 "Without it all on verbs and efa; on tcp 127.0.0.1. PLANE is a label for what the "
                 "card is connected to: cards of both hosts with one label are paired. Without a "
                 "label those in one IP network are."),
-    ROW("rails", "plane", LIST, planes, .value = "PATTERN=PLANE", .max = KVR_AGENT_CARDS_MAX,
+    ROW("rails", "plane", LIST, planes, .reported = true, .value = "PATTERN=PLANE",
+        .max = KVR_AGENT_CARDS_MAX,
         .help =
             "The plane of cards without a label, as with --rail all: of those with an interface "
             "or libfabric domain that matches the shell's pattern. The first that matches "
@@ -86,7 +89,7 @@ static const struct kvr_option rows[] = {
         .help = "Of a prefill-agent: whether a card may write to a card of another plane. "
                 "as-needed: while no pair within a plane works; never: it may not; always: as if "
                 "planes were connected."),
-    ROW("rails", "rail-ports", STRING, rail_ports, .value = "FIRST-LAST",
+    ROW("rails", "rail-ports", STRING, rail_ports, .reported = true, .value = "FIRST-LAST",
         .help = "Ports that the rails listen on, for a firewall between the hosts. Each rail needs "
                 "two: its endpoint's, and a second one while a successor replaces it. Agents of "
                 "one host may share a range that has enough for all. tcp uses it, and verbs for "
@@ -99,7 +102,7 @@ static const struct kvr_option rows[] = {
                 "closed from the start on. While it does not answer the agent goes on, and warns."),
     ROW("rails", "rail-filter-required", BOOL, rail_filter_required,
         .help = "Do not start unless kvrail-filter answers."),
-    ROW("rails", "group", LIST, groups, .value = "NAME[@PLANE]+NAME[@PLANE]",
+    ROW("rails", "group", LIST, groups, .reported = true, .value = "NAME[@PLANE]+NAME[@PLANE]",
         .max = KVR_RAIL_GROUPS_MAX,
         .help = "Cards that one thread drives, instead of --rail. Repeat for every group. Without "
                 "it the cards of --rail are divided by the GPU or NUMA node that they are near "
@@ -107,7 +110,7 @@ static const struct kvr_option rows[] = {
     ROW("rails", "group-failover", BOOL, group_failover, .fallback = "yes",
         .help = "When no rail of a transfer's group is left, another group's carry on: the "
                 "engine's memory is then registered with those too. Else the transfer fails."),
-    ROW("rails", "cores", STRING, cores, .value = "LIST", .fallback = "auto",
+    ROW("rails", "cores", STRING, cores, .reported = true, .value = "LIST", .fallback = "auto",
         .help = "Cores for the threads that drive the rails, as 0-3,8, or a list for each group of "
                 "rails, as 0-3/4-7. auto: the cores beside the group's cards (see kvrail topo); "
                 "the agent's other threads run in the cards' NUMA node. any: the system chooses."),
@@ -146,11 +149,13 @@ static const struct kvr_option rows[] = {
             "Hash one write in 16, or every one, on both sides; bytes that differ end the transfer "
             "as FAILED(digest), never as DONE. LAYER_IN does not wait for it: layers may be "
             "announced before. The stronger wish of the two agents counts."),
-    ROW("control", "scheduler", ADDRESS, scheduler, .value = "HOST[:PORT]",
-        .port = KVR_SCHEDULER_PORT, .url = true,
+    ROW("control", "scheduler", LIST, schedulers, .reported = true, .value = "HOST[:PORT]",
+        .max = KVR_SCHEDULERS_MAX, .port = KVR_SCHEDULER_PORT, .url = true,
         .help =
-            "Where to report; port 9470 unless given. Transfers go on without a scheduler. With "
-            "--tls-certificate by https; http:// before it says otherwise, on this host."),
+            "Where to report; port 9470 unless given. Repeat it for several schedulers of one "
+            "database: one of them gets the reports, and the next one when it fails. Transfers go "
+            "on without a scheduler. With --tls-certificate by https; http:// before it says "
+            "otherwise, on this host."),
     ROW("control", "spans-every", COUNT, spans.every, .value = "N", .fallback = "100",
         .max = UINT32_MAX,
         .help = "Report the times of each layer (ready, posted, landed, delivered) and what each "
@@ -159,7 +164,13 @@ static const struct kvr_option rows[] = {
     ROW("control", "spans-slow", DURATION, spans.slow_ns, .fallback = "1s", .max = 3600 * KVR_S,
         .help = "A transfer is slow for --spans-every if so much time goes by from its grant to "
                 "its end."),
-    ROW("http", "http", STRING, http.listen, .value = "[HOST:]PORT",
+    ROW("control", "pages-every", COUNT, pages.every, .value = "N", .fallback = "0",
+        .max = UINT32_MAX,
+        .help =
+            "Report the page tables of one transfer in N, as runs of neighbouring pages, and of "
+            "all that failed or were slow. 0: only while kvrail trace record --pages asks for "
+            "them."),
+    ROW("http", "http", STRING, http.listen, .reported = true, .value = "[HOST:]PORT",
         .help = "Serve /metrics and /healthz here, also while no scheduler runs; a port alone is "
                 "one of 127.0.0.1, and port 0 any free one. With --tls-certificate by https, and "
                 "then only client certificates and tokens may read."),
@@ -169,11 +180,11 @@ static const struct kvr_option rows[] = {
         .help = "Tokens that may read at --http: a line NAME read HASH for each token, as `kvrail "
                 "token` makes it. Read again when it changes. Without it and without certificates "
                 "all that reach the port may."),
-    ROW("http", "http-host", LIST, http.hosts, .value = "NAME",
+    ROW("http", "http-host", LIST, http.hosts, .reported = true, .value = "NAME",
         .help = "A name by which Prometheus reaches --http; repeat for every name. Its addresses, "
                 "loopback and this host's own name need none. Requests by other names are "
                 "refused: a foreign page could make them."),
-    ROW("http", "http-open", LIST, http.open, .value = "metrics|health",
+    ROW("http", "http-open", LIST, http.open, .reported = true, .value = "metrics|health",
         .help = "What needs no right at --http: metrics for /metrics, health for /healthz."),
     ROW("control", "stamps", STRING, stamps, .hidden = true, .value = "FILE",
         .help =

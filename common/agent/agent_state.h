@@ -136,7 +136,9 @@ struct kvr_agent {
         uint64_t said; /* writes that no transfer expects, which the log has */
         kvr_ns say_at;
     } strangers[KVR_RAILS_MAX];
-    uint64_t spool_lost_said; /* of its events, in a warning */
+    uint64_t spool_lost_said;              /* of its events, in a warning */
+    char options[KVR_AGENT_OPTIONS_BYTES]; /* at the start, for reports */
+    uint64_t scheduler_changes_said;
     bool scheduler_away_said; /* in a warning */
     bool started, signalled, draining, given_up, closing;
     bool drained;     /* by the scheduler: it takes no new requests, and stays */

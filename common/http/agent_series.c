@@ -51,6 +51,17 @@ static void write_insecure(void *self, const struct agent_series_view *agent)
     count(self, agent, !agent->facts->secure);
 }
 
+/* An agent that no scheduler hears has none. */
+static void write_scheduler(void *self, const struct agent_series_view *agent)
+{
+    struct series *series = self;
+    const struct exposition_label labels[] = {
+        {"agent", agent->name}, {"scheduler", agent->facts->scheduler}, {NULL, NULL}};
+
+    if (agent->facts->scheduler[0] != '\0')
+        exposition_count(series->out, labels, 1);
+}
+
 static void write_live(void *self, const struct agent_series_view *agent)
 {
     count(self, agent, agent->facts->transfers_live);
@@ -87,6 +98,9 @@ static void write_agents(struct series *series)
     write_family(series, true, "kvrail_agent_insecure",
                  "1 for an agent that runs with --insecure: its peers prove no identity.",
                  write_insecure);
+    write_family(series, true, "kvrail_agent_scheduler",
+                 "Constant 1; the label has the scheduler that takes the agent's reports.",
+                 write_scheduler);
     write_family(series, true, "kvrail_agent_transfers",
                  "Transfers of an agent that have not ended, as the agent counts them.",
                  write_live);

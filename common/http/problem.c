@@ -1,7 +1,10 @@
 #include "http/problem.h"
 
 #include <jansson.h>
-#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
 
 static const struct {
     unsigned status;
@@ -23,16 +26,20 @@ static const struct {
 
 char *problem_text(unsigned status, const char *message, const char *parameter)
 {
-    size_t i = 0;
+    size_t i = 0, room = strlen(message) + 1;
+    char *shown = malloc(room), *text;
     json_t *object;
-    char *text;
 
+    if (shown == NULL)
+        return NULL;
+    kvr_text_show(message, room, shown);
     while (i + 1 < sizeof(errors) / sizeof(errors[0]) && errors[i].status != status)
         i++;
     object = json_pack("{s:s, s:s, s:i, s:s, s:{s:s, s:s}, s:s*}", "type", "about:blank", "title",
-                       errors[i].title, "status", (int)status, "detail", message, "error", "code",
-                       errors[i].code, "message", message, "parameter", parameter);
+                       errors[i].title, "status", (int)status, "detail", shown, "error", "code",
+                       errors[i].code, "message", shown, "parameter", parameter);
     text = json_dumps(object, JSON_COMPACT);
     json_decref(object);
+    free(shown);
     return text;
 }

@@ -1,12 +1,12 @@
 #include "http/ready.h"
 
+#include <libdeflate.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <xxhash.h>
-#include <zlib.h>
 
 #define ZIP_FROM 1024 /* bytes; below, the headers are as long */
 
@@ -18,25 +18,19 @@ struct counted {
 /* Quick rather than small: it is made anew every second. */
 static void zip(struct ready *ready)
 {
-    z_stream stream = {.next_in = (Bytef *)(uintptr_t)ready->text,
-                       .avail_in = (uInt)ready->size,
-                       .avail_out = (uInt)ready->size};
+    struct libdeflate_compressor *compressor;
 
-    if (ready->size < ZIP_FROM || ready->size > UINT32_MAX)
+    if (ready->size < ZIP_FROM)
         return;
+    compressor = libdeflate_alloc_compressor(1);
     ready->zipped = malloc(ready->size);
-    if (ready->zipped == NULL)
+    if (compressor != NULL && ready->zipped != NULL)
+        ready->zipped_size = libdeflate_gzip_compress(compressor, ready->text, ready->size,
+                                                      ready->zipped, ready->size);
+    libdeflate_free_compressor(compressor);
+    if (ready->zipped_size > 0)
         return;
-    stream.next_out = ready->zipped;
-    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK) {
-        bool whole = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-
-        ready->zipped_size = stream.total_out;
-        deflateEnd(&stream);
-        if (whole)
-            return;
-    }
-    free(ready->zipped);
+    free(ready->zipped); /* it is no shorter, or there is no memory */
     ready->zipped = NULL;
 }
 

@@ -4,7 +4,7 @@
  * and the measured pace of the rail and the pair. So all rails of a transfer end together, however
  * unequal they are; with equally long queues the slow rail would delay the end of every transfer.
  * For the same reason a write waits for room on a fast pair rather than in a long queue of a slow
- * one.
+ * one. Of pairs that are equal, such as those of one slow rail, one that rests comes first.
  *
  * Room is counted for each rail and each link. Where several peers share a rail, a peer that does
  * not answer must not hold all of it. A link may hold at most three times as many writes as are
@@ -146,7 +146,8 @@ kvr_status group_choose(struct kvr_group *group, struct group_peer *peer,
         through = owes ? 0 : through_in(group, link, bytes);
         if (!room(link, &room_writes, &room_bytes)) {
             full = through < full ? through : full;
-        } else if (through < soonest) {
+        } else if (through < soonest ||
+                   (through == soonest && best != NULL && best->writes > 0 && link->writes == 0)) {
             soonest = through;
             best = link;
             best_writes = room_writes;

@@ -16,12 +16,13 @@ struct settled {
 };
 
 /* What completes while its endpoint is being replaced says nothing of the next one, and over a
- * broken link only an answer counts: tcp completes writes that go nowhere. */
+ * broken link only an answer counts: tcp completes writes that go nowhere. PAIR_BROKEN said whether
+ * the link had carried something, and the loop mends it by that: so that stays. */
 static void settled_well(struct kvr_group *group, const struct settled *settled)
 {
     struct group_link *link = settled->link;
 
-    link->proven = true;
+    link->proven = link->proven || link->state != LINK_BROKEN;
     link->look.through_at = group->now;
     if (!link->inserted || link->state == LINK_RETIRED ||
         (link->state == LINK_BROKEN && !settled->asks))
@@ -120,6 +121,8 @@ static void rail_error(struct kvr_group *group, uint32_t rail_index, kvr_status 
     };
 
     group_count(&rail->counters.failures, 1);
+    if (status != KVR_PEER_LOST)
+        rail->error_at = group->now;
     if (rail->error_told != KVR_OK &&
         (rail->error_told != KVR_PEER_LOST || status == KVR_PEER_LOST))
         return;

@@ -135,6 +135,7 @@ struct kvr_group_pair_broken {
     struct kvr_pair pair;
     bool proven; /* a write has come through to that address of the peer before */
     bool shared; /* another pair of our rail works: a fresh endpoint would cost it its writes */
+    bool fresh;  /* no spare pair, and silent since one of its endpoints was replaced */
 };
 
 struct kvr_group_rail_error {

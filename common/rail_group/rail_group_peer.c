@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Writes come through over another pair of its rail. One that no write has left over is no sign of
- * that: without warm-up a pair seems usable on an endpoint that is dead. */
+ * that: without warm-up a pair seems usable on an endpoint that is dead. Neither is one over which
+ * nothing came since the endpoint had an error. */
 static bool is_shared(struct kvr_group *group, const struct group_link *link)
 {
     for (uint32_t i = 0; i < group->links.reach; i++) {
@@ -17,7 +18,8 @@ static bool is_shared(struct kvr_group *group, const struct group_link *link)
 
         if (other != NULL && other != link && other->rail == link->rail &&
             other->state == LINK_USABLE && !other->doubted && other->proven &&
-            other->warmth != LINK_COLD)
+            other->warmth != LINK_COLD &&
+            (link->rail->error_at == 0 || other->look.through_at > link->rail->error_at))
             return true;
     }
     return false;
@@ -31,7 +33,9 @@ static void tell_broken(struct kvr_group *group, const struct group_link *link, 
                         .status = status,
                         .pair = link->pair,
                         .proven = link->proven,
-                        .shared = is_shared(group, link)},
+                        .shared = is_shared(group, link),
+                        .fresh =
+                            status == KVR_TIMED_OUT && link->warmth == LINK_COLD && !link->spare},
     };
 
     kvr_group_tell(group, &message);

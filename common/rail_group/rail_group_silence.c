@@ -52,12 +52,18 @@ static kvr_ns silence_of(const struct kvr_group *group, const struct group_link 
     return hangs_alone(link) ? HANGS_ALONE * silence : silence / 2;
 }
 
-/* When a pair in its first trial is in doubt; else, never. */
+/* When a pair that has carried nothing is in doubt, or never. In its first trial that is soon.
+ * Later the whole peer was silent for the bound: other pairs break then, and transfers must hear
+ * that none is left. Else its own time would come after theirs. */
 static kvr_ns doubt_at(const struct kvr_group *group, const struct group_link *link)
 {
-    return is_first_trial(group, link) && !link->doubted
-               ? link->progress_at + kvr_group_doubt(group->timers.silence_ns)
-               : KVR_NEVER;
+    kvr_ns from = group->peers[link->peer].silent_from;
+
+    if (link->state != LINK_USABLE || link->warmth != LINK_COLD || link->doubted)
+        return KVR_NEVER;
+    if (is_first_trial(group, link))
+        return link->progress_at + kvr_group_doubt(group->timers.silence_ns);
+    return from != 0 ? from + group->timers.silence_ns : KVR_NEVER;
 }
 
 /* When the link has been silent for too long. Where a pair fails, others follow, and fresh
@@ -83,6 +89,11 @@ static kvr_ns look_at(const struct kvr_group *group, const struct group_link *li
 static bool rests(const struct kvr_group *group, const struct group_peer *peer)
 {
     return peer->silent_from == 0 || group->now - peer->owed_at > group->timers.silence_ns / 2;
+}
+
+bool group_peer_is_silent(const struct kvr_group *group, const struct group_peer *peer)
+{
+    return !rests(group, peer) && group->now - peer->silent_from >= group->timers.silence_ns;
 }
 
 /* A short rest ends no silence: fresh endpoints are opened, and the next chunks are asked for. */

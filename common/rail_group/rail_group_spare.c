@@ -146,10 +146,12 @@ void group_spare_turn(struct kvr_group *group, struct group_link *link)
 }
 
 /* Or it is about to break, as far as is known. */
-static bool is_broken(const struct group_peer *peer, const struct group_link *link)
+static bool is_broken(const struct kvr_group *group, const struct group_peer *peer,
+                      const struct group_link *link)
 {
     return link->state == LINK_BROKEN ||
-           (group_link_on_trial(link) && peer->warmth != PEER_WARM && !link->spare);
+           (group_link_on_trial(link) && !link->spare &&
+            (peer->warmth != PEER_WARM || group_peer_is_silent(group, peer)));
 }
 
 void group_spares_make(struct kvr_group *group)
@@ -162,7 +164,7 @@ void group_spares_make(struct kvr_group *group)
             const struct group_link *link = peer->links[i];
             struct group_link **spare;
 
-            if (!is_broken(peer, link) || link->far || group_spare_rests(peer, link))
+            if (!is_broken(group, peer, link) || link->far || group_spare_rests(peer, link))
                 continue;
             spare = spare_of(peer, link);
             if (spare != NULL)

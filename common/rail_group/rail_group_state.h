@@ -52,6 +52,7 @@ struct group_rail {
     struct group_pace pace;
     bool unrung;           /* the last accepted write had `more` set: its doorbell has not rung */
     kvr_status error_told; /* in this epoch. KVR_OK: none */
+    kvr_ns error_at;       /* the last error of the endpoint itself; 0: none yet */
     struct group_counters counters;
 };
 
@@ -223,6 +224,8 @@ void group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns t
 void group_silence_begins(struct kvr_group *group, struct group_link *link);
 /* A write that asks has come through over the link. */
 void group_silence_ends(struct kvr_group *group, const struct group_link *link);
+/* It has owed completions for the silence bound, and no pair of it has answered. */
+bool group_peer_is_silent(const struct kvr_group *group, const struct group_peer *peer);
 /* The link is broken and has writes: it is tried anew when they have ended. */
 void group_link_renews_later(struct kvr_group *group, struct group_link *link);
 void group_links_silent(struct kvr_group *group); /* breaks those that are silent for too long */

@@ -48,7 +48,8 @@ static const struct kvr_option posting_rows[] = {
             .help = "On tcp a write is on its way until the target has it; no: until the kernel "
                     "has taken it, and what its buffers hold comes on top of --window-bytes."),
     POSTING(
-        "rails", "tcp-congestion", STRING, tcp_congestion, .value = "NAME", .fallback = "auto",
+        "rails", "tcp-congestion", STRING, tcp_congestion, .reported = true, .value = "NAME",
+        .fallback = "auto",
         .help =
             "Congestion control of tcp's connections, a name that the host has (sysctl "
             "net.ipv4.tcp_available_congestion_control). auto: cubic where the host's own is bbr, "

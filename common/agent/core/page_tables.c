@@ -95,3 +95,19 @@ struct kvr_page_table *kvr_page_tables_of(struct kvr_page_tables *tables, uint32
                   "KV group %" PRIu32 ": the %s engine has no region of it", group, side);
     return NULL;
 }
+
+uint8_t *kvr_page_tables_record(const struct kvr_page_tables *tables, struct kvr_buddy *memory,
+                                struct kvr_event *event)
+{
+    uint8_t *bytes = kvr_buddy_alloc(memory, KVR_PAGE_RUNS_BYTES_MAX);
+    struct kvr_page_ids groups[KVR_GROUPS_MAX];
+
+    for (uint32_t group = 0; group < KVR_GROUPS_MAX; group++)
+        groups[group] =
+            (struct kvr_page_ids){tables->groups[group].ids, tables->groups[group].count};
+    if (bytes != NULL)
+        event->pages_bytes = (uint32_t)kvr_page_runs_pack(groups, event->role, bytes);
+    event->pages = bytes;
+    event->unrecorded += event->pages_bytes == 0;
+    return bytes;
+}

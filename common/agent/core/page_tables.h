@@ -4,6 +4,7 @@
 
 #include "agent/core/region_set.h"
 #include "kv/page_table.h"
+#include "trace/page_runs.h"
 
 struct kvr_page_tables {
     struct kvr_page_table groups[KVR_GROUPS_MAX]; /* page_tokens 0: the engine has no such region */
@@ -49,5 +50,11 @@ static inline uint64_t kvr_skip_whole_pages(uint64_t skip_tokens, uint64_t token
 {
     return skip_tokens == tokens ? tokens : skip_tokens / page_tokens * page_tokens;
 }
+
+/* Packs them for the scheduler (trace/page_runs.h) into the event. Returns the memory that the
+ * event borrows then, for kvr_buddy_free. NULL: there is none, or they have too many runs; the
+ * event counts that. */
+uint8_t *kvr_page_tables_record(const struct kvr_page_tables *tables, struct kvr_buddy *memory,
+                                struct kvr_event *event);
 
 #endif

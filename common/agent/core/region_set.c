@@ -158,3 +158,42 @@ kvr_status kvr_region_set_hashed(const struct kvr_region_set *set, kvr_digest_mo
                                  kvr_path_name(set->locals[i]->path));
     return KVR_OK;
 }
+
+/* K and V may have regions of their own, with the same layers. */
+static void group_of(const struct kvr_region_set *set, uint32_t group,
+                     struct kvr_geometry_group *ret_group)
+{
+    bool has[KVR_LAYERS_MAX] = {false};
+    uint64_t bytes = 0;
+
+    *ret_group = (struct kvr_geometry_group){.group = group};
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct kvr_region_layout *layout = &set->layouts[i];
+
+        if (layout->group != group)
+            continue;
+        ret_group->page_tokens = layout->page_tokens;
+        bytes += layout->layer_count * layout->part_count * kvr_page_bytes(layout);
+        for (uint32_t k = layout->layer_first; k < layout->layer_first + layout->layer_count; k++) {
+            ret_group->layers += !has[k];
+            has[k] = true;
+        }
+    }
+    ret_group->page_bytes = ret_group->layers > 0 ? bytes / ret_group->layers : 0;
+}
+
+void kvr_region_set_geometry(const struct kvr_region_set *set, const struct kvr_compat *compat,
+                             char text[KVR_GEOMETRY_BYTES])
+{
+    struct kvr_geometry geometry = {.layers = compat->layers_total};
+
+    _Static_assert(sizeof(geometry.dtype) == sizeof(compat->dtype), "it gets all of it");
+    memcpy(geometry.dtype, compat->dtype, sizeof(geometry.dtype));
+    for (uint32_t group = 0; set != NULL && group < KVR_GROUPS_MAX; group++) {
+        struct kvr_geometry_group *next = &geometry.groups[geometry.group_count];
+
+        group_of(set, group, next);
+        geometry.group_count += next->layers > 0;
+    }
+    kvr_geometry_write(&geometry, text);
+}

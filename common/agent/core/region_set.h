@@ -8,6 +8,7 @@
 #include "base/buddy.h"
 #include "fabric/region.h"
 #include "kv/plan.h"
+#include "trace/geometry.h"
 
 struct kvr_region_set {
     uint32_t references;
@@ -55,6 +56,10 @@ kvr_path kvr_region_set_path(const struct kvr_region_set *set, uint32_t groups);
  * only cards reach. Our own engine's set. */
 KVR_MUST_CHECK kvr_status kvr_region_set_hashed(const struct kvr_region_set *set,
                                                 kvr_digest_mode digest, struct kvr_error *error);
+
+/* In the words of trace/geometry.h. set NULL: the engine has no region. */
+void kvr_region_set_geometry(const struct kvr_region_set *set, const struct kvr_compat *compat,
+                             char text[KVR_GEOMETRY_BYTES]);
 
 /* The regions of both ranks, to plan a KV group; the other members are 0. source NULL: its regions
  * are not known. */

@@ -1,15 +1,17 @@
 #include "agent/report/reporter.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "agent/report/reporter_state.h"
+#include "base/thread.h"
 
-#define RING_EVENTS  8192
+#define RING_EVENTS 8192
+#define RING_PACKED_BYTES_MAX                                                                      \
+    (32u << 20) /* of spans and page tables in it; more tables are left out */
 #define HEARTBEAT_NS (2 * KVR_S)
 #define FACTS_NS     (1 * KVR_S) /* facts that changed are sent this often */
 
@@ -23,22 +25,50 @@ static void wake(struct kvr_reporter *reporter)
         (void)!write(reporter->wake_fd, &one, sizeof(one));
 }
 
-/* The event as it waits in the ring: its spans are its own then. Without memory it has none. */
-static struct kvr_event kept(const struct kvr_event *event)
+/* Without memory there are none, and that is counted. */
+static void keep(const uint8_t **packed, uint32_t *bytes, uint32_t *unrecorded)
+{
+    uint8_t *own = *bytes > 0 ? malloc(*bytes) : NULL;
+
+    if (own != NULL)
+        memcpy(own, *packed, *bytes);
+    else if (*bytes > 0)
+        ++*unrecorded;
+    *packed = own;
+    *bytes = own != NULL ? *bytes : 0;
+}
+
+/* The event as it waits in the ring: its spans and page tables are its own then. */
+static struct kvr_event kept(const struct kvr_event *event, size_t ring_packed)
 {
     struct kvr_event own = *event;
-    uint8_t *spans = event->spans_bytes > 0 ? malloc(event->spans_bytes) : NULL;
 
-    if (spans != NULL)
-        memcpy(spans, event->spans, event->spans_bytes);
-    own.spans = spans;
-    own.spans_bytes = spans != NULL ? event->spans_bytes : 0;
+    if (own.pages_bytes > 0 && ring_packed + own.pages_bytes > RING_PACKED_BYTES_MAX) {
+        own.pages_bytes = 0;
+        own.unrecorded++;
+    }
+    keep(&own.spans, &own.spans_bytes, &own.unrecorded);
+    keep(&own.pages, &own.pages_bytes, &own.unrecorded);
     return own;
+}
+
+static size_t packed_bytes(const struct kvr_event *event)
+{
+    return (size_t)event->spans_bytes + event->pages_bytes;
+}
+
+size_t reporter_event_popped(struct kvr_reporter *reporter, const struct kvr_event *event)
+{
+    size_t bytes = packed_bytes(event);
+
+    atomic_fetch_sub_explicit(&reporter->ring_packed, bytes, memory_order_relaxed);
+    return bytes;
 }
 
 void reporter_event_done(const struct kvr_event *event)
 {
     free((void *)(uintptr_t)event->spans);
+    free((void *)(uintptr_t)event->pages);
 }
 
 static void sink_emit(void *self, const struct kvr_event *event)
@@ -49,11 +79,15 @@ static void sink_emit(void *self, const struct kvr_event *event)
     atomic_fetch_add_explicit(&reporter->emitted, 1, memory_order_relaxed);
     if (reporter->counting_only)
         return;
-    own = kept(event);
+    own = kept(event, atomic_load_explicit(&reporter->ring_packed, memory_order_relaxed));
+    atomic_fetch_add_explicit(&reporter->ring_packed, packed_bytes(&own), memory_order_relaxed);
     if (!kvr_ring_push(&reporter->ring, &own)) {
         atomic_fetch_add_explicit(&reporter->dropped, 1, memory_order_relaxed);
+        (void)reporter_event_popped(reporter, &own);
         reporter_event_done(&own);
     }
+    if (own.unrecorded > 0)
+        atomic_fetch_add_explicit(&reporter->unrecorded, own.unrecorded, memory_order_relaxed);
     /* The reporter says `asleep` and then looks at the ring; here it is the other way round. */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&reporter->asleep, memory_order_relaxed))
@@ -136,15 +170,23 @@ void kvr_reporter_stats(struct kvr_reporter *reporter, struct kvr_reporter_stats
     *ret_stats = (struct kvr_reporter_stats){.emitted = reporter->emitted,
                                              .acknowledged = reporter->acknowledged,
                                              .dropped = reporter->dropped,
+                                             .unrecorded = reporter->unrecorded,
                                              .posts = reporter->posts,
                                              .posts_failed = reporter->posts_failed,
                                              .answers_refused = reporter->answers_refused,
                                              .connected = reporter->connected};
+    if (!reporter->counting_only)
+        ret_stats->scheduler = reporter->names[reporter->scheduler];
     pthread_mutex_lock(&reporter->facts_lock);
+    ret_stats->scheduler_changes = reporter->scheduler_changes;
+    if (reporter->scheduler_changes > 0)
+        ret_stats->scheduler_left = reporter->names[reporter->parted.from];
+    memcpy(ret_stats->left_for, reporter->parted.text, sizeof(ret_stats->left_for));
     ret_stats->spool_lost = reporter->lost.events;
     memcpy(ret_stats->spool_lost_file, reporter->lost.file, sizeof(ret_stats->spool_lost_file));
-    ret_stats->failing_since = reporter->failing_since;
-    memcpy(ret_stats->failure, reporter->failure, sizeof(ret_stats->failure));
+    ret_stats->failing_since = reporter->failure.since;
+    ret_stats->failure_from = reporter->names[reporter->failure.from];
+    memcpy(ret_stats->failure, reporter->failure.text, sizeof(ret_stats->failure));
     pthread_mutex_unlock(&reporter->facts_lock);
 }
 
@@ -198,7 +240,7 @@ static void rest(struct kvr_reporter *reporter, kvr_ns now)
         (void)!read(reporter->wake_fd, &count, sizeof(count));
 }
 
-/* Hands over what is left, as long as the scheduler answers. */
+/* Hands over what is left, as long as a scheduler answers. */
 static void say_goodbye(struct kvr_reporter *reporter)
 {
     kvr_ns now = kvr_clock_now(), deadline = now + reporter->options.close_ms * KVR_MS;
@@ -207,7 +249,8 @@ static void say_goodbye(struct kvr_reporter *reporter)
     bool more = true;
 
     reporter_gather(reporter, now, true);
-    while (more && now < deadline && reporter->posts_failed == failed_before) {
+    while (more && now < deadline &&
+           reporter->posts_failed - failed_before < reporter->schedulers.count) {
         bool empty = !reporter_front(reporter, &record);
 
         if (!reporter->posting && empty && reporter->leaving_posted)
@@ -247,6 +290,7 @@ static void *reporter_main(void *self)
 static kvr_status check_options(struct kvr_reporter *reporter, struct kvr_error *error)
 {
     const struct kvr_reporter_options *options = &reporter->options;
+    uint32_t *count = &reporter->schedulers.count;
     char url[KVR_URL_BYTES];
 
     if (options->agent == NULL || options->agent[0] == '\0' ||
@@ -255,14 +299,16 @@ static kvr_status check_options(struct kvr_reporter *reporter, struct kvr_error 
                              "an agent's name has 1 to %zu characters",
                              sizeof(reporter->agent) - 1);
     strcpy(reporter->agent, options->agent);
-    if (options->scheduler == NULL) {
-        reporter->counting_only = true;
-        return KVR_OK;
-    }
     if (options->tls != NULL)
         reporter->tls = *options->tls;
-    KVR_TRY(kvr_url_parse(options->scheduler, -1, kvr_tls_given(&reporter->tls), url, error));
-    snprintf(reporter->url, sizeof(reporter->url), "%s/ingest/v1/events", url);
+    for (; *count < KVR_SCHEDULERS_MAX && options->schedulers[*count] != NULL; ++*count) {
+        KVR_TRY(kvr_url_parse(options->schedulers[*count], -1, kvr_tls_given(&reporter->tls), url,
+                              error));
+        snprintf(reporter->urls[*count], sizeof(reporter->urls[0]), "%s" REPORT_PATH, url);
+        snprintf(reporter->names[*count], sizeof(reporter->names[0]), "%s",
+                 url + kvr_url_scheme(url));
+    }
+    reporter->counting_only = *count == 0;
     return KVR_OK;
 }
 
@@ -274,21 +320,6 @@ static void fill_defaults(struct kvr_reporter_options *options)
         options->spool_bytes_max = (size_t)256 << 20;
     if (options->close_ms == 0)
         options->close_ms = 2000;
-}
-
-/* Signals are for the agent's own threads. */
-static int start_thread(struct kvr_reporter *reporter)
-{
-    sigset_t all, before;
-    int failed;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&reporter->thread, NULL, reporter_main, reporter);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed == 0)
-        (void)pthread_setname_np(reporter->thread, "kvr-reporter");
-    return failed;
 }
 
 static kvr_status start(struct kvr_reporter *reporter, struct kvr_error *error)
@@ -310,7 +341,7 @@ static kvr_status start(struct kvr_reporter *reporter, struct kvr_error *error)
     reporter->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (reporter->wake_fd < 0)
         return kvr_error_system(error, "reporter", errno, "no descriptor for the reporter");
-    failed = start_thread(reporter);
+    failed = kvr_thread_start("kvr-reporter", reporter_main, reporter, &reporter->thread);
     if (failed != 0)
         return kvr_error_system(error, "reporter", failed, "no thread for the reporter");
     return KVR_OK;

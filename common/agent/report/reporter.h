@@ -1,10 +1,14 @@
-/* Reports the agent's events to the scheduler, and never makes the agent wait.
+/* Reports the agent's events to a scheduler, and never makes the agent wait.
  *
  * Events go through a bounded ring to a thread of the reporter's own, which batches them (at most
  * 250 ms, at most KVR_REPORT_EVENTS_MAX) and posts them over HTTP. Reports that the scheduler has
  * not acknowledged are kept: first in memory, past a bound in a spool on disk, in order. Past the
  * spool's bound the oldest go, and are counted as dropped. A spool left by an earlier start of the
  * same agent is sent first.
+ *
+ * Of several schedulers one gets the reports (report/schedulers.h). What it did not acknowledge
+ * goes to the next one. A post that waits for a connection fails after 2 s there, and after 3 s
+ * where there is only one scheduler; a post without an answer fails after 5 s.
  *
  * The scheduler's orders come with its answers. While a source holds a request, a post is due every
  * second, so that an order never waits longer.
@@ -14,6 +18,7 @@
 #ifndef KVR_AGENT_REPORTER_H
 #define KVR_AGENT_REPORTER_H
 
+#include "agent/report/schedulers.h"
 #include "base/status.h"
 #include "tls/tls_options.h"
 #include "trace/event.h"
@@ -22,7 +27,8 @@
 struct kvr_reporter;
 
 struct kvr_reporter_options {
-    const char *scheduler; /* "HOST:PORT", "[::1]:9470"; NULL: events are only counted */
+    /* "HOST:PORT", "[::1]:9470"; the first NULL ends them. Without any, events are only counted. */
+    const char *schedulers[KVR_SCHEDULERS_MAX];
     const char *agent;     /* this agent's name; unique among the agents of a scheduler */
     uint64_t boot;         /* random per start: the one that hello names */
     const char *state_dir; /* exists; the spool lies here. NULL: no spool, memory only */
@@ -37,15 +43,23 @@ struct kvr_reporter_options {
 };
 
 struct kvr_reporter_stats {
-    uint64_t emitted;         /* events given to the sink */
-    uint64_t acknowledged;    /* events that the scheduler has committed, of earlier boots too */
-    uint64_t dropped;         /* events lost: ring or spool full, refused for good, or: */
+    uint64_t emitted;      /* events given to the sink */
+    uint64_t acknowledged; /* events that the scheduler has committed, of earlier boots too */
+    uint64_t dropped;      /* events lost: ring or spool full, refused for good, or: */
+    uint64_t
+        unrecorded; /* spans and page tables that were asked for, of events that went without */
     uint64_t spool_lost;      /* of those, that the disk did not give back; at least */
     char spool_lost_file[48]; /* from which, the last time: a name in state_dir */
     uint64_t posts, posts_failed;
     uint64_t answers_refused; /* that acknowledged events that were never made */
+    /* Schedulers are "HOST:PORT", until kvr_reporter_close. */
+    const char *scheduler; /* that took the last report, or the first one; NULL: none is given */
+    uint64_t scheduler_changes;
+    const char *scheduler_left; /* by the last change; NULL: there was none */
+    char left_for[KVR_DETAIL_BYTES];
     bool connected;           /* the last post was answered */
     kvr_ns failing_since;     /* no post was answered since then; 0: none has failed */
+    const char *failure_from; /* the scheduler that failed last */
     char failure[KVR_DETAIL_BYTES];
 };
 

@@ -45,7 +45,7 @@ static void forget_gathered(struct kvr_reporter *reporter)
     for (uint32_t i = 0; i < reporter->gathered_count; i++)
         reporter_event_done(&reporter->gathered[i]);
     reporter->gathered_count = 0;
-    reporter->gathered_spans = 0;
+    reporter->gathered_packed = 0;
 }
 
 /* Makes a batch of the gathered events. */
@@ -88,9 +88,9 @@ void reporter_gather(struct kvr_reporter *reporter, kvr_ns now, bool now_or_neve
     while (kvr_ring_pop(&reporter->ring, room)) {
         if (reporter->gathered_count++ == 0)
             reporter->gathered_since = now;
-        reporter->gathered_spans += room->spans_bytes;
+        reporter->gathered_packed += reporter_event_popped(reporter, room);
         if (reporter->gathered_count == KVR_REPORT_EVENTS_MAX ||
-            reporter->gathered_spans > SPANS_BYTES_MAX)
+            reporter->gathered_packed > PACKED_BYTES_MAX)
             seal(reporter);
         room = &reporter->gathered[reporter->gathered_count];
     }

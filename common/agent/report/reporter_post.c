@@ -8,12 +8,12 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#define PROTOBUF_TYPE  "application/x-protobuf"
-#define RETRY_FIRST_NS (100 * KVR_MS)
-#define RETRY_LAST_NS  (2 * KVR_S)
-#define CONNECT_MS     3000L
-#define POST_MS        5000L
-#define CONNECTION_S   60L /* then another one, which shows a certificate that was renewed */
+#define PROTOBUF_TYPE     "application/x-protobuf"
+#define RETRY_NS          (100 * KVR_MS) /* where the agent itself cannot post */
+#define CONNECT_MS        3000L
+#define CONNECT_BESIDE_MS 2000L /* where there is another scheduler */
+#define POST_MS           5000L
+#define CONNECTION_S      60L /* then another one, which shows a certificate that was renewed */
 
 /* What is added behind a stored report: what has changed since. Facts belong to this boot only. */
 static kvr_status encode_envelope(struct kvr_reporter *reporter, bool leaving, uint8_t **ret_bytes,
@@ -82,7 +82,7 @@ void reporter_post(struct kvr_reporter *reporter, kvr_ns now, bool leaving)
     size_t bytes;
 
     if (!make_body(reporter, leaving, &bytes)) {
-        reporter->retry_at = now + RETRY_FIRST_NS;
+        reporter->retry_at = now + RETRY_NS;
         return;
     }
     reporter->leaving_posted = leaving;
@@ -90,13 +90,14 @@ void reporter_post(struct kvr_reporter *reporter, kvr_ns now, bool leaving)
     reporter->problem[0] = '\0';
     reporter->last_post = now;
     reporter->posts++;
+    curl_easy_setopt(reporter->easy, CURLOPT_URL, reporter->urls[reporter->schedulers.current]);
     curl_easy_setopt(reporter->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
     curl_easy_setopt(reporter->easy, CURLOPT_POSTFIELDS, reporter->body);
     reporter->posting = curl_multi_add_handle(reporter->multi, reporter->easy) == CURLM_OK;
     if (!reporter->posting) {
         free(reporter->body);
         reporter->body = NULL;
-        reporter->retry_at = now + RETRY_FIRST_NS;
+        reporter->retry_at = now + RETRY_NS;
     }
 }
 
@@ -141,7 +142,7 @@ static void tell_status(struct kvr_reporter *reporter, long code)
 {
     static const char key[] = "\"message\":\"";
     const char *answer = (const char *)reporter->answer, *begin, *end;
-    char sentence[sizeof(reporter->failure)];
+    char sentence[sizeof(reporter->failure.text)];
 
     begin = memmem(answer, reporter->answer_bytes, key, sizeof(key) - 1);
     begin = begin != NULL ? begin + sizeof(key) - 1 : NULL;
@@ -152,51 +153,89 @@ static void tell_status(struct kvr_reporter *reporter, long code)
                  begin);
     else
         snprintf(sentence, sizeof(sentence), "it answers HTTP status %ld", code);
-    kvr_text_show(sentence, sizeof(reporter->failure), reporter->failure);
+    kvr_text_show(sentence, sizeof(reporter->failure.text), reporter->failure.text);
 }
 
 /* For kvr_reporter_stats. */
 static void tell_failure(struct kvr_reporter *reporter, CURLcode result, long code, kvr_ns now)
 {
+    struct kvr_reporter_failure *failure = &reporter->failure;
+
     pthread_mutex_lock(&reporter->facts_lock);
-    if (reporter->failing_since == 0)
-        reporter->failing_since = now;
+    if (failure->since == 0)
+        failure->since = now;
+    failure->from = reporter->schedulers.current;
     if (result != CURLE_OK)
-        snprintf(reporter->failure, sizeof(reporter->failure), "%.200s",
+        snprintf(failure->text, sizeof(failure->text), "%.200s",
                  reporter->problem[0] != '\0' ? reporter->problem : curl_easy_strerror(result));
     else if (code != 200)
         tell_status(reporter, code);
     else if (reporter->impossible != 0)
-        snprintf(reporter->failure, sizeof(reporter->failure),
+        snprintf(failure->text, sizeof(failure->text),
                  "it acknowledges event %" PRIu64 ", and this agent has made %" PRIu64
                  ": another program reports in the name of this agent",
                  reporter->impossible, reporter->sequence_next - 1);
     else
-        snprintf(reporter->failure, sizeof(reporter->failure), "what answers is no scheduler");
+        snprintf(failure->text, sizeof(failure->text), "what answers is no scheduler");
+    if (failure->from == reporter->scheduler)
+        reporter->kept_failure = *failure;
     pthread_mutex_unlock(&reporter->facts_lock);
+}
+
+/* Another scheduler may number its orders otherwise: it must not take ours for its own. It brings
+ * those that it knows again, which does no harm. */
+static void forget_orders(struct kvr_reporter *reporter)
+{
+    pthread_mutex_lock(&reporter->orders_lock);
+    reporter->order_count = 0;
+    reporter->orders_taken = 0;
+    pthread_mutex_unlock(&reporter->orders_lock);
+}
+
+static enum schedulers_event event_of(CURLcode result, long code)
+{
+    if (result != CURLE_OK)
+        return SCHEDULERS_ON_FAILED;
+    if (code == 400 || code == 409 || code == 413)
+        return SCHEDULERS_ON_REFUSED;
+    return code == 503 ? SCHEDULERS_ON_LATER : SCHEDULERS_ON_FAILED;
 }
 
 static void post_failed(struct kvr_reporter *reporter, CURLcode result, long code, kvr_ns now)
 {
+    uint32_t before = reporter->schedulers.current;
+
     tell_failure(reporter, result, code, now);
     reporter->posts_failed++;
     reporter->connected = false;
     reporter->facts_posted = 0;
     /* A certificate that was renewed is shown by a new connection alone. */
     curl_easy_setopt(reporter->easy, CURLOPT_FRESH_CONNECT, code == 401 || code == 403 ? 1L : 0L);
-    reporter->retry_ns = reporter->retry_ns == 0 ? RETRY_FIRST_NS : reporter->retry_ns * 2;
-    if (reporter->retry_ns > RETRY_LAST_NS)
-        reporter->retry_ns = RETRY_LAST_NS;
-    reporter->retry_at = now + reporter->retry_ns;
+    reporter->retry_at = now + schedulers_take(&reporter->schedulers, event_of(result, code), now);
+    if (reporter->schedulers.current != before)
+        forget_orders(reporter);
 }
 
-static void post_answered(struct kvr_reporter *reporter)
+/* For kvr_reporter_stats. */
+static void tell_change(struct kvr_reporter *reporter)
 {
+    if (reporter->scheduler == reporter->schedulers.current)
+        return;
+    pthread_mutex_lock(&reporter->facts_lock);
+    reporter->parted = reporter->kept_failure;
+    reporter->scheduler_changes++;
+    pthread_mutex_unlock(&reporter->facts_lock);
+    reporter->scheduler = reporter->schedulers.current;
+}
+
+static void post_answered(struct kvr_reporter *reporter, kvr_ns now)
+{
+    (void)schedulers_take(&reporter->schedulers, SCHEDULERS_ON_TAKEN, now);
+    tell_change(reporter);
     reporter->connected = true;
     curl_easy_setopt(reporter->easy, CURLOPT_FRESH_CONNECT, 0L);
-    reporter->retry_ns = 0;
     pthread_mutex_lock(&reporter->facts_lock);
-    reporter->failing_since = 0;
+    reporter->failure.since = 0;
     if (reporter->pairs_posted != 0 && reporter->pairs_posted == reporter->pairs_version)
         reporter->pairs.peer_count = reporter->pairs.pair_count = 0;
     pthread_mutex_unlock(&reporter->facts_lock);
@@ -261,13 +300,13 @@ static void finish_post(struct kvr_reporter *reporter, CURLcode result, kvr_ns n
     reporter->body = NULL;
     reporter->posting = false;
     if (taken) {
-        post_answered(reporter);
+        post_answered(reporter, now);
         if (reporter->posted.event_count > 0)
             acknowledge(reporter, answer.acknowledged);
         keep_orders(reporter, &answer);
         return;
     }
-    if (result == CURLE_OK && (code == 400 || code == 409 || code == 413))
+    if (event_of(result, code) == SCHEDULERS_ON_REFUSED)
         give_up_posted(reporter, code);
     post_failed(reporter, result, code, now);
 }
@@ -306,7 +345,6 @@ kvr_status reporter_post_open(struct kvr_reporter *reporter, struct kvr_error *e
     curl_multi_setopt(reporter->multi, CURLMOPT_MAXCONNECTS, 1L); /* a fresh one ends the other */
     reporter->headers = curl_slist_append(NULL, "Content-Type: " PROTOBUF_TYPE);
     reporter->headers = curl_slist_append(reporter->headers, "Expect:");
-    curl_easy_setopt(reporter->easy, CURLOPT_URL, reporter->url);
 #if LIBCURL_VERSION_NUM >= 0x075500 /* 7.85 deprecates the other one */
     curl_easy_setopt(reporter->easy, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
@@ -317,11 +355,15 @@ kvr_status reporter_post_open(struct kvr_reporter *reporter, struct kvr_error *e
     curl_easy_setopt(reporter->easy, CURLOPT_HTTPHEADER, reporter->headers);
     curl_easy_setopt(reporter->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(reporter->easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(reporter->easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl_easy_setopt(reporter->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     reporter->schedulers.count > 1 ? CONNECT_BESIDE_MS : CONNECT_MS);
     curl_easy_setopt(reporter->easy, CURLOPT_TIMEOUT_MS, POST_MS);
     curl_easy_setopt(reporter->easy, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(reporter->easy, CURLOPT_WRITEDATA, reporter);
     curl_easy_setopt(reporter->easy, CURLOPT_ERRORBUFFER, reporter->problem);
+#if LIBCURL_VERSION_NUM >= 0x075700 /* else a name server that is silent holds the next post up */
+    curl_easy_setopt(reporter->easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
     if (kvr_tls_given(&reporter->tls))
         set_certificates(reporter);
     return KVR_OK;

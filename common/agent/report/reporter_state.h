@@ -11,10 +11,12 @@
 #include "base/ring.h"
 #include "base/url.h"
 
-#define BATCH_NS        (200 * KVR_MS)          /* an event waits this long for others */
-#define ANSWER_BYTES    KVR_REPORT_ANSWER_BYTES /* what is kept of it */
-#define SPANS_BYTES_MAX (2u << 20) /* of a batch: a report has room for these and its events */
-#define URL_BYTES       (KVR_URL_BYTES + 32)
+#define BATCH_NS     (200 * KVR_MS)          /* an event waits this long for others */
+#define ANSWER_BYTES KVR_REPORT_ANSWER_BYTES /* what is kept of it */
+#define PACKED_BYTES_MAX                                                                           \
+    (2u << 20) /* spans and page tables of a batch: a report has room for these and its events */
+#define REPORT_PATH "/ingest/v1/events"
+#define URL_BYTES   (KVR_URL_BYTES + sizeof(REPORT_PATH))
 
 /* A batch in memory, encoded. */
 struct batch {
@@ -26,12 +28,14 @@ struct batch {
 struct kvr_reporter {
     struct kvr_reporter_options options;
     char agent[KVR_NAME_BYTES];
-    char url[URL_BYTES];
+    char urls[KVR_SCHEDULERS_MAX][URL_BYTES];
+    char names[KVR_SCHEDULERS_MAX][KVR_ADDRESS_TEXT_BYTES]; /* of the same: "HOST:PORT" */
     struct kvr_tls_config tls;
     bool counting_only;
 
     /* loop thread → reporter thread */
-    struct kvr_ring ring; /* of events; the spans of each are its own */
+    struct kvr_ring ring;       /* of events; the spans and page tables of each are its own */
+    _Atomic size_t ring_packed; /* bytes of those */
     _Atomic bool asleep, stopping;
     int wake_fd;
     pthread_mutex_t facts_lock;
@@ -41,9 +45,14 @@ struct kvr_reporter {
     struct kvr_report_pairs
         pairs; /* that the scheduler has not taken; by facts_lock, as the next */
     uint64_t pairs_version;
-    struct kvr_spool_loss lost; /* since the start; by facts_lock, too, as the next two */
-    kvr_ns failing_since;
-    char failure[KVR_DETAIL_BYTES];
+    struct kvr_spool_loss lost; /* since the start; by facts_lock, too */
+    struct kvr_reporter_failure {
+        kvr_ns since;
+        uint32_t from; /* which scheduler */
+        char text[KVR_DETAIL_BYTES];
+    } failure,  /* the last one; by facts_lock, as the next two */
+        parted; /* of the scheduler that the last change left */
+    uint64_t scheduler_changes;
 
     /* reporter thread → loop thread; by orders_lock, but for the count */
     pthread_mutex_t orders_lock;
@@ -52,14 +61,16 @@ struct kvr_reporter {
     _Atomic uint64_t orders_taken; /* the last number it took, until a post has said so; 0 */
 
     /* for kvr_reporter_stats */
-    _Atomic uint64_t emitted, acknowledged, dropped, posts, posts_failed, answers_refused;
+    _Atomic uint64_t emitted, acknowledged, dropped, unrecorded, posts, posts_failed,
+        answers_refused;
+    _Atomic uint32_t scheduler; /* that took the last report */
     _Atomic bool connected;
 
     /* the reporter thread's own */
     pthread_t thread;
     struct kvr_event *gathered;
     uint32_t gathered_count;
-    size_t gathered_spans; /* bytes */
+    size_t gathered_packed; /* bytes */
     kvr_ns gathered_since;
     uint64_t sequence_next;
     struct batch *oldest, *newest;
@@ -74,14 +85,18 @@ struct kvr_reporter {
     uint64_t impossible;            /* what the last answer acknowledged and cannot have; 0 */
     uint64_t facts_posted, orders_posted;
     uint64_t pairs_posted; /* 0: none are in this post */
-    kvr_ns last_post, retry_at, retry_ns;
+    struct schedulers schedulers;
+    struct kvr_reporter_failure kept_failure; /* the last one of `scheduler` */
+    kvr_ns last_post, retry_at;
     bool leaving_posted;
     char problem[CURL_ERROR_SIZE]; /* of the last post, in libcurl's words */
     uint8_t answer[ANSWER_BYTES];
     size_t answer_bytes;
 };
 
-/* Frees the spans of an event that was in the ring. */
+/* An event was taken out of the ring. Returns how many bytes of spans and page tables it has. */
+size_t reporter_event_popped(struct kvr_reporter *reporter, const struct kvr_event *event);
+/* Frees the spans and page tables of an event that was in the ring. */
 void reporter_event_done(const struct kvr_event *event);
 
 /* reporter_backlog.c: what was not acknowledged yet, oldest first */
