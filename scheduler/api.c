@@ -2,9 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "scheduler/api_json.h"
 #include "scheduler/api_parameters.h"
+#include "scheduler/api_rows.h"
 #include "scheduler/api_transfers.h"
 #include "scheduler/api_window.h"
 
@@ -17,7 +19,7 @@ struct api {
     struct metrics *metrics;
     struct health *health;
     kvr_ns started;
-    json_t *summary; /* the last one made */
+    char *summary; /* the last one made */
     kvr_ns summary_at;
 };
 
@@ -33,7 +35,7 @@ struct api *api_open(struct store *store, struct metrics *metrics, struct health
 struct api *api_close(struct api *api)
 {
     if (api != NULL)
-        json_decref(api->summary);
+        free(api->summary);
     free(api);
     return NULL;
 }
@@ -78,7 +80,7 @@ static void get_audit(struct api *api, const struct api_query *query, struct api
 
 struct reason_list {
     struct store *store;
-    json_t *array;
+    struct json_writer *out;
     int64_t now_ns;
 };
 
@@ -88,30 +90,42 @@ static void add_reason(void *self, const struct reason_group *group)
     struct transfer example;
     bool known, found;
     kvr_status status = kvr_status_from_name(group->reason, &known);
-    json_t *object =
-        json_pack("{s:s, s:s, s:s, s:I}", "state", group->state, "reason", group->reason, "text",
-                  known ? kvr_status_text(status) : "", "count", (json_int_t)group->count);
 
+    json_writer_object(list->out, NULL);
+    json_writer_string(list->out, "state", group->state);
+    json_writer_string(list->out, "reason", group->reason);
+    json_writer_string(list->out, "text", known ? kvr_status_text(status) : "");
+    json_writer_count(list->out, "count", group->count);
     if (store_get_transfer(list->store, group->last_id, &example, &found) && found) {
-        json_object_set_new(object, "last", json_time(example.updated_ns));
-        json_object_set_new(object, "example", json_transfer(&example, list->now_ns));
+        api_write_time(list->out, "last", example.updated_ns);
+        api_write_transfer(list->out, "example", &example, list->now_ns);
     }
-    json_array_append_new(list->array, object);
+    json_writer_end_object(list->out);
 }
 
-static json_t *make_summary(struct api *api, int64_t now_ns)
+/* NULL: the database failed, or there is no memory. */
+static char *make_summary(struct api *api, int64_t now_ns)
 {
-    struct reason_list reasons = {api->store, json_array(), now_ns};
-    json_t *summary = json_summary(api->metrics, api->health, api->started, now_ns);
+    struct json_writer out = {0};
+    struct reason_list reasons = {api->store, &out, now_ns};
+    json_t *summary = json_summary(api->metrics, api->health, api->started, now_ns), *value;
+    const char *key;
+    char *text;
+    bool read;
 
-    if (summary == NULL ||
-        !store_group_reasons(api->store, now_ns - REASONS_BACK, add_reason, &reasons)) {
-        json_decref(reasons.array);
-        json_decref(summary);
-        return NULL;
-    }
-    json_object_set_new(summary, "reasons", reasons.array);
-    return summary;
+    json_writer_object(&out, NULL);
+    json_object_foreach(summary, key, value) api_write_tree(&out, key, value);
+    json_writer_array(&out, "reasons");
+    read = summary != NULL &&
+           store_group_reasons(api->store, now_ns - REASONS_BACK, add_reason, &reasons);
+    json_writer_end_array(&out);
+    json_writer_end_object(&out);
+    json_decref(summary);
+    text = json_writer_take(&out);
+    if (read)
+        return text;
+    free(text);
+    return NULL;
 }
 
 static void get_summary(struct api *api, struct api_answer *answer)
@@ -119,7 +133,7 @@ static void get_summary(struct api *api, struct api_answer *answer)
     kvr_ns now = kvr_clock_now();
 
     if (api->summary == NULL || now - api->summary_at > SUMMARY_FRESH) {
-        json_decref(api->summary);
+        free(api->summary);
         api->summary = make_summary(api, (int64_t)kvr_clock_wall());
         api->summary_at = now;
     }
@@ -127,7 +141,7 @@ static void get_summary(struct api *api, struct api_answer *answer)
         database_failed(api, answer);
         return;
     }
-    api_answer_with(answer, 200, json_incref(api->summary));
+    *answer = (struct api_answer){.status = 200, .body = strdup(api->summary)};
 }
 
 void api_get(struct api *api, const char *path, const struct api_query *query,
@@ -170,6 +184,9 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
         break;
     case API_MARKS:
         read = api_get_marks(api->store, query, ret_answer);
+        break;
+    case API_FAULTS:
+        read = api_get_faults(api->store, query, ret_answer);
         break;
     case API_AUDIT:
         get_audit(api, query, ret_answer);

@@ -1,7 +1,8 @@
 /* The answers of the HTTP API, without HTTP: paths and parameters in, JSON out.
  *
  *   /healthz, /readyz          {"status":"ok"|"degraded"|"failing","problems":[…]}. /healthz: 503
- *                              while nothing can be stored; /readyz: 503 with any problem
+ *                              while nothing can be stored; /readyz: 503 with any problem that
+ *                              keeps the scheduler from its work (health.h)
  *   /api/v1/summary            counts by state, throughput, latency, failures by reason
  *   /api/v1/agents             agents with rails, engines and counters (api_fleet.h)
  *   /api/v1/transfers          newest first; its filters stand in api_transfers.c
@@ -11,6 +12,7 @@
  *   /api/v1/histograms         how long transfers and their stages took (api_histograms.c)
  *   /api/v1/compare            two windows of time beside each other
  *   /api/v1/marks              starts and ends of agents, and changes with them
+ *   /api/v1/faults             what broke, since when and until when
  *   /api/v1/audit              actions and sign-ins, newest first
  *   /api/v1/requests/<id>/…    order.h
  *   /api/v1/session            http_session.c
@@ -31,6 +33,7 @@
 #include "scheduler/store.h"
 
 #define API_PARAMETERS_MAX 16
+#define API_JSON_FLAGS     (JSON_COMPACT | JSON_REAL_PRECISION(12))
 
 struct api_query {
     int count; /* may be larger than API_PARAMETERS_MAX: then there were too many */
@@ -60,6 +63,10 @@ void api_error(struct api_answer *ret_answer, unsigned status, const char *messa
  */
 void api_bad_request(struct api_answer *ret_answer, const char *parameter, const char *format,
                      const char *value);
+struct json_writer;
+/* Status 200 with the text; read: the database gave all of it. Returns it; false: *ret_answer is
+ * unchanged, and the text is dropped. */
+bool api_answer_written(struct json_writer *writer, bool read, struct api_answer *ret_answer);
 /* Takes over the reference to the object. */
 void api_answer_with(struct api_answer *ret_answer, unsigned status, json_t *object);
 void api_get_pairs(struct fleet *fleet, struct speeds *speeds, const struct api_query *query,

@@ -1,17 +1,30 @@
 /* Answers of the API, and its errors. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "http/problem.h"
 #include "scheduler/api.h"
+#include "scheduler/json_writer.h"
 
 void api_answer_with(struct api_answer *answer, unsigned status, json_t *object)
 {
     answer->status = status;
     answer->problem = false;
     answer->ready = NULL;
-    answer->body = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    answer->body = json_dumps(object, API_JSON_FLAGS);
     json_decref(object);
+}
+
+bool api_answer_written(struct json_writer *writer, bool read, struct api_answer *ret_answer)
+{
+    char *text = json_writer_take(writer);
+
+    if (read)
+        *ret_answer = (struct api_answer){.status = 200, .body = text};
+    else
+        free(text);
+    return read;
 }
 
 static void answer_problem(struct api_answer *ret_answer, unsigned status, const char *message,

@@ -1,22 +1,18 @@
 /* Answers about the fleet and the scheduler itself, which need no database. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "scheduler/api_agents.h"
 #include "scheduler/api_fleet.h"
-#include "scheduler/api_json.h"
 #include "scheduler/api_parameters.h"
 #include "scheduler/embedded.h"
-
-#define FRESH (500 * KVR_MS) /* the agents are kept ready for so long, unless one comes or goes */
+#include "scheduler/kept.h"
 
 struct api_fleet {
     struct api_fleet_parts parts;
     struct ready *document; /* NULL until it is asked for */
-    struct ready *agents;   /* the last ones made */
-    kvr_ns agents_at;
-    uint64_t agents_changes;
-    struct ready *matrix; /* the whole one */
-    kvr_ns matrix_at;
+    struct kept kept;
 };
 
 struct api_fleet *api_fleet_open(const struct api_fleet_parts *parts)
@@ -32,8 +28,7 @@ struct api_fleet *api_fleet_close(struct api_fleet *api)
 {
     if (api != NULL) {
         ready_drop(api->document);
-        ready_drop(api->agents);
-        ready_drop(api->matrix);
+        kept_drop(&api->kept);
     }
     free(api);
     return NULL;
@@ -49,73 +44,53 @@ bool api_fleet_is_path(const char *path)
            known->kind == API_DOCUMENT;
 }
 
-/* ---- agents ---- */
+/* ---- answers that are kept ---- */
 
-struct agent_list {
-    json_t *array;
-    int64_t now_ns;
-};
-
-static void add_agent(void *self, const struct agent_view *agent)
+/* Of the question with its parameters. False: it is too long. */
+static bool key_of(const char *path, const struct api_query *query, char key[KEPT_KEY_BYTES])
 {
-    struct agent_list *list = self;
+    int used = snprintf(key, KEPT_KEY_BYTES, "%s", path);
 
-    json_array_append_new(list->array, json_agent(agent, list->now_ns));
+    for (int i = 0; i < query->count && used < KEPT_KEY_BYTES; i++) {
+        const char *value = query->parameters[i].value != NULL ? query->parameters[i].value : "";
+
+        used += snprintf(key + used, KEPT_KEY_BYTES - (size_t)used, "&%s=%zu:%s",
+                         query->parameters[i].name, strlen(value), value);
+    }
+    return used < KEPT_KEY_BYTES;
 }
 
-static struct ready *make_agents(struct api_fleet *api)
+static void make(struct api_fleet *api, api_path_kind kind, const struct api_query *query,
+                 struct api_answer *ret_answer)
 {
-    struct agent_list list = {json_array(), (int64_t)kvr_clock_wall()};
-    struct api_answer answer;
-
-    fleet_each(api->parts.fleet, kvr_clock_now(), add_agent, &list);
-    api_answer_with(
-        &answer, 200,
-        json_pack("{s:o, s:f}", "agents", list.array, "now_seconds", (double)list.now_ns / 1e9));
-    return ready_make(answer.body, answer.body != NULL ? strlen(answer.body) : 0,
-                      "application/json");
+    if (kind == API_PAIRS)
+        api_get_pairs(api->parts.fleet, metrics_speeds(api->parts.metrics), query, ret_answer);
+    else if (kind == API_MATRIX)
+        api_get_matrix(api->parts.fleet, query, ret_answer);
+    else
+        api_get_agents(api->parts.fleet, query, ret_answer);
 }
 
-/* Many open pages ask once a second. */
-static struct ready *agents(struct api_fleet *api)
+static void get_kept(struct api_fleet *api, const char *path, api_path_kind kind,
+                     const struct api_query *query, struct api_answer *ret_answer)
 {
     uint64_t changes = fleet_changes(api->parts.fleet);
-    kvr_ns now = kvr_clock_now();
+    char key[KEPT_KEY_BYTES];
+    bool keeps = key_of(path, query, key);
+    struct ready *ready = keeps ? kept_find(&api->kept, key, changes, kvr_clock_now()) : NULL;
 
-    if (api->agents == NULL || now - api->agents_at > FRESH || api->agents_changes != changes) {
-        ready_drop(api->agents);
-        api->agents = make_agents(api);
-        api->agents_at = now;
-        api->agents_changes = changes;
+    if (ready == NULL) {
+        make(api, kind, query, ret_answer);
+        if (ret_answer->body == NULL || ret_answer->status != 200)
+            return;
+        ready = ready_make(ret_answer->body, strlen(ret_answer->body), "application/json");
+        if (keeps && ready != NULL)
+            kept_put(&api->kept, key, changes, kvr_clock_now(), ready);
     }
-    return api->agents;
+    *ret_answer = (struct api_answer){.status = 200, .ready = ready};
 }
 
-/* ---- matrix ---- */
-
-/* The whole one is kept as the agents are; others are short. */
-static void get_matrix(struct api_fleet *api, const struct api_query *query,
-                       struct api_answer *ret_answer)
-{
-    kvr_ns now = kvr_clock_now();
-
-    if (query->count > 0) {
-        api_get_matrix(api->parts.fleet, query, ret_answer);
-        return;
-    }
-    if (api->matrix == NULL || now - api->matrix_at > FRESH) {
-        struct api_answer whole;
-
-        api_get_matrix(api->parts.fleet, query, &whole);
-        ready_drop(api->matrix);
-        api->matrix =
-            ready_make(whole.body, whole.body != NULL ? strlen(whole.body) : 0, "application/json");
-        api->matrix_at = now;
-    }
-    *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(api->matrix)};
-}
-
-/* ---- metrics ---- */
+/* ---- metrics: always of now, as a counter must be ---- */
 
 static void write_metrics(void *self, struct exposition *out)
 {
@@ -147,12 +122,8 @@ void api_fleet_get(struct api_fleet *api, const char *path, const struct api_que
             .status = 200, .ready = exposition_ready(query->count > 0, write_metrics, api)};
     else if (!api_check_parameters(known, query, ret_answer))
         return;
-    else if (known->kind == API_PAIRS)
-        api_get_pairs(api->parts.fleet, metrics_speeds(api->parts.metrics), query, ret_answer);
     else if (known->kind == API_DOCUMENT)
         *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(document(api))};
-    else if (known->kind == API_MATRIX)
-        get_matrix(api, query, ret_answer);
     else
-        *ret_answer = (struct api_answer){.status = 200, .ready = ready_share(agents(api))};
+        get_kept(api, path, known->kind, query, ret_answer);
 }

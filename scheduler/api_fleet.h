@@ -1,6 +1,7 @@
 /* Answers about the fleet and the scheduler itself, which need no database: /metrics,
- * /api/v1/agents, /api/v1/pairs and /api/v1/rails/matrix. One thread, beside that of api.h, so that
- * no search makes them wait. */
+ * /api/v1/agents, /api/v1/pairs and /api/v1/rails/matrix. All but /metrics are kept for a second
+ * (kept.h), unless an agent comes or goes. One thread, beside that of api.h, so that no search
+ * makes them wait. */
 #ifndef KVR_SCHEDULER_API_FLEET_H
 #define KVR_SCHEDULER_API_FLEET_H
 

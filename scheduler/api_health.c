@@ -14,26 +14,22 @@ static json_t *problem_json(const struct health_entry *entry)
 json_t *json_health(const struct health_view *view)
 {
     json_t *problems = json_array();
-    bool failing = false;
 
-    for (int i = 0; i < view->count; i++) {
+    for (int i = 0; i < view->count; i++)
         json_array_append_new(problems, problem_json(&view->entries[i]));
-        failing |= health_facts(view->entries[i].problem)->failing;
-    }
     return json_pack("{s:s, s:o}", "status",
-                     view->count == 0 ? "ok"
-                     : failing        ? "failing"
-                                      : "degraded",
+                     view->count == 0                       ? "ok"
+                     : health_worst(view) == HEALTH_FAILING ? "failing"
+                                                            : "degraded",
                      "problems", problems);
 }
 
 void api_get_health(struct health *health, bool ready, struct api_answer *ret_answer)
 {
     struct health_view view;
-    bool answer_503 = false;
+    bool well;
 
     health_look(health, &view);
-    for (int i = 0; i < view.count; i++)
-        answer_503 |= ready || health_facts(view.entries[i].problem)->failing;
-    api_answer_with(ret_answer, answer_503 ? 503 : 200, json_health(&view));
+    well = health_worst(&view) < (ready ? HEALTH_UNREADY : HEALTH_FAILING);
+    api_answer_with(ret_answer, well ? 200 : 503, json_health(&view));
 }

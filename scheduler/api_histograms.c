@@ -138,7 +138,7 @@ bool api_get_histograms(struct store *store, const struct api_query *query,
     step = api_window_step(&window, now, kind == ROLLUP_ALL ? ROWS_OF_ALL : ROWS_OF_BY);
     if (!read_window(store, kind, &window, step, &reading))
         return false;
-    api_choose_cells(&reading.row, &cells);
+    api_choose_cells(&reading.row, kind, &cells);
     groups = json_array();
     for (uint32_t i = 0; i < cells.count; i++)
         json_array_append_new(groups, group_json(kind, cells.list[i], &window));

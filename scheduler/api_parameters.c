@@ -7,27 +7,29 @@
 #include <time.h>
 
 #include "base/hex.h"
+#include "base/text.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX     500
 
 const struct api_path api_paths[] = {
     {API_SUMMARY, "GET", "/api/v1/summary", {0}},
-    {API_AGENTS, "GET", "/api/v1/agents", {0}},
+    {API_AGENTS, "GET", "/api/v1/agents", {"agent"}},
     {API_TRANSFERS,
      "GET",
      "/api/v1/transfers",
      {"state", "request", "tenant", "agent", "rail", "engine", "path", "reason", "min_duration",
-      "from", "until", "limit", "after"}},
+      "from", "until", "trace", "limit", "after"}},
     {API_TRANSFER, "GET", "/api/v1/transfers/{id}", {0}},
     {API_PAIRS, "GET", "/api/v1/pairs", {"tokens", "model", "source", "target", "limit"}},
     {API_TIMELINE, "GET", "/api/v1/transfers/{id}/timeline", {0}},
     {API_ERRORS, "GET", "/api/v1/errors", {"from", "until"}},
     {API_MATRIX, "GET", "/api/v1/rails/matrix", {"source", "target", "trouble"}},
-    {API_ROLLUPS, "GET", "/api/v1/rollups", {"by", "agent", "from", "until", "step"}},
+    {API_ROLLUPS, "GET", "/api/v1/rollups", {"by", "agent", "from", "until", "step", "times"}},
     {API_HISTOGRAMS, "GET", "/api/v1/histograms", {"by", "from", "until"}},
     {API_COMPARE, "GET", "/api/v1/compare", {"from", "until", "with_from", "with_until"}},
     {API_MARKS, "GET", "/api/v1/marks", {"from", "until"}},
+    {API_FAULTS, "GET", "/api/v1/faults", {"from", "until"}},
     {API_AUDIT, "GET", "/api/v1/audit", {"limit", "after"}},
     {API_DOCUMENT, "GET", "/api/v1/openapi.json", {0}},
     {API_STREAM, "GET", "/api/v1/stream", {0}},
@@ -36,6 +38,7 @@ const struct api_path api_paths[] = {
     {API_CANCEL, "POST", "/api/v1/transfers/{id}/cancel", {0}},
     {API_DRAIN, "POST", "/api/v1/agents/{name}/drain", {0}},
     {API_RESUME, "POST", "/api/v1/agents/{name}/resume", {0}},
+    {API_RECORD, "POST", "/api/v1/agents/{name}/record", {"for_ms"}},
     {API_RENEW, "POST", "/api/v1/requests/{request}/renew", {"attempt", "lease_ms"}},
 };
 const size_t api_path_count = sizeof(api_paths) / sizeof(api_paths[0]);
@@ -103,6 +106,35 @@ static void refuse_unknown(const struct api_path *path, const char *name,
         used += (size_t)snprintf(format + used, sizeof(format) - used, "%s%s",
                                  i == 0 ? "; known are " : ", ", path->names[i]);
     api_bad_request(ret_answer, name, format, name);
+}
+
+static bool is_utf8(const char *text)
+{
+    size_t bytes;
+
+    for (; *text != '\0'; text += bytes) {
+        bytes = kvr_text_character(text);
+        if (bytes == 0)
+            return false;
+    }
+    return true;
+}
+
+bool api_check_text(const char *path, const struct api_query *query, struct api_answer *ret_answer)
+{
+    if (!is_utf8(path)) {
+        api_error(ret_answer, 400, "the path is not UTF-8");
+        return false;
+    }
+    for (int i = 0; i < query->count && i < API_PARAMETERS_MAX; i++) {
+        const char *name = query->parameters[i].name, *value = query->parameters[i].value;
+
+        if (is_utf8(name) && (value == NULL || is_utf8(value)))
+            continue;
+        api_bad_request(ret_answer, name, "the parameter \"%s\" is not UTF-8", name);
+        return false;
+    }
+    return true;
 }
 
 bool api_check_parameters(const struct api_path *path, const struct api_query *query,

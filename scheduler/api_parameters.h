@@ -18,6 +18,7 @@ typedef enum api_path_kind {
     API_HISTOGRAMS,
     API_COMPARE,
     API_MARKS,
+    API_FAULTS,
     API_AUDIT,
     API_DOCUMENT,
     API_STREAM,
@@ -27,6 +28,7 @@ typedef enum api_path_kind {
     API_CANCEL,
     API_DRAIN,
     API_RESUME,
+    API_RECORD,
 } api_path_kind;
 
 #define API_NAMES_MAX 14
@@ -45,6 +47,9 @@ extern const size_t api_path_count;
 const struct api_path *api_path_of(const char *method, const char *path);
 /* Error 404, which names the paths that there are. */
 void api_no_path(struct api_answer *ret_answer);
+/* Path and parameters are UTF-8, as each database and JSON want them; false: *ret_answer says which
+ * is not. */
+bool api_check_text(const char *path, const struct api_query *query, struct api_answer *ret_answer);
 /* Each is known and stands there once; false: *ret_answer says which one does not. */
 bool api_check_parameters(const struct api_path *path, const struct api_query *query,
                           struct api_answer *ret_answer);

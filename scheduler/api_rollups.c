@@ -1,8 +1,10 @@
 /* /api/v1/rollups: amounts over time, a series for each reason, tenant, agent, engine, rail or pair
  * of rails. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "scheduler/api_json.h"
+#include "scheduler/api_point_times.h"
 #include "scheduler/api_window.h"
 
 #define POINTS_WANTED 60 /* at most, where no step is given */
@@ -15,6 +17,7 @@ struct question {
     struct api_window window;
     int64_t step; /* seconds of a point */
     int base;     /* the rows that it is read from: a place in rollup_steps */
+    bool times;   /* how long transfers took, too */
 };
 
 /* ---- parameters ---- */
@@ -41,6 +44,23 @@ static bool parse_kind(const struct api_query *query, struct question *question,
     if (question->agent == NULL)
         question->agent = "";
     return true;
+}
+
+static bool parse_times(const struct api_query *query, struct question *question,
+                        struct api_answer *answer)
+{
+    const char *text = api_parameter(query, "times");
+
+    question->times = text != NULL && strcmp(text, "yes") == 0;
+    if (text == NULL || (question->times && question->kind == ROLLUP_ALL))
+        return true;
+    api_bad_request(
+        answer, "times",
+        question->times
+            ? "times=%s belongs to all transfers: leave by out, or ask /api/v1/histograms"
+            : "times=%s is not yes",
+        text);
+    return false;
 }
 
 /* The coarsest rows of which a point is a whole number. */
@@ -112,6 +132,7 @@ struct reading {
     struct rollup_row chosen; /* cells that become series; their first amount is which one */
     uint64_t (*points)[ROLLUP_AMOUNT_END]; /* of a series all, then of the next */
     int64_t point_count;
+    struct api_point_times *times;
     bool failed; /* no memory */
 };
 
@@ -133,6 +154,8 @@ static void place_row(void *self, const struct store_rollup *rollup)
 
     if (point < 0 || point >= reading->point_count)
         return;
+    if (reading->times != NULL)
+        api_point_times_add(reading->times, point, rollup->times);
     while (rollup_next_amounts(&unpack, amounts) == KVR_OK) {
         const struct rollup_cell *cell = rollup_row_find(&reading->chosen, &unpack.key);
         int64_t series = cell != NULL ? (int64_t)cell->amounts[0] : -1;
@@ -163,11 +186,12 @@ static bool read_all(struct store *store, struct reading *reading, struct api_ce
                                          .part = question->agent,
                                          .from = question->window.from,
                                          .until = question->window.until,
-                                         .step = question->base};
+                                         .step = question->base,
+                                         .times = question->times};
 
     if (!store_read_rollups(store, &window, sum_row, reading) || reading->failed)
         return false;
-    api_choose_cells(&reading->sums, ret_cells);
+    api_choose_cells(&reading->sums, question->kind, ret_cells);
     return choose(reading, ret_cells) && store_read_rollups(store, &window, place_row, reading);
 }
 
@@ -196,6 +220,8 @@ static json_t *series_json(const struct reading *reading, uint32_t series,
                 api_amount(amount, reading->points[series * reading->point_count + point][i]));
         json_object_set_new(object, api_amount_name(amount), array);
     }
+    if (reading->times != NULL)
+        json_object_set_new(object, "times", api_point_times_json(reading->times));
     return object;
 }
 
@@ -224,16 +250,19 @@ bool api_get_rollups(struct store *store, const struct api_query *query,
     struct api_cells cells;
     bool read;
 
-    if (!parse_kind(query, &question, ret_answer) ||
+    if (!parse_kind(query, &question, ret_answer) || !parse_times(query, &question, ret_answer) ||
         !api_parse_window(query, "from", "until", now, &question.window, ret_answer) ||
         !parse_step(query, &question, now, ret_answer))
         return true;
     reading.point_count = (question.window.until - question.window.from) / question.step;
-    read = read_all(store, &reading, &cells);
+    if (question.times)
+        reading.times = api_point_times_open(reading.point_count);
+    read = (!question.times || reading.times != NULL) && read_all(store, &reading, &cells);
     if (read)
         api_answer_with(ret_answer, 200, answer_json(&reading, &cells));
     rollup_row_clear(&reading.sums);
     rollup_row_clear(&reading.chosen);
     free(reading.points);
+    api_point_times_close(reading.times);
     return read;
 }

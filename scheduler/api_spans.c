@@ -1,7 +1,6 @@
 #include "scheduler/api_spans.h"
 
-/* A row that came later is visited earlier. */
-static void keep(void *self, const struct kvr_spans *one)
+void api_spans_keep(void *self, const struct kvr_spans *one)
 {
     struct transfer_spans *spans = self;
 
@@ -14,7 +13,8 @@ static void keep(void *self, const struct kvr_spans *one)
 bool api_spans_read(struct store *store, uint64_t transfer, struct transfer_spans *ret_spans)
 {
     ret_spans->has[KVR_ROLE_SOURCE] = ret_spans->has[KVR_ROLE_TARGET] = false;
-    return store_list_spans(store, transfer, keep, ret_spans);
+    return store_list_records(
+        store, transfer, &(struct records_visitor){.self = ret_spans, .spans = api_spans_keep});
 }
 
 const char *api_spans_word(const struct transfer_spans *spans, const struct transfer *transfer)

@@ -15,6 +15,8 @@ struct transfer_spans {
 /* False: the database failed. */
 KVR_MUST_CHECK bool api_spans_read(struct store *store, uint64_t transfer,
                                    struct transfer_spans *ret_spans);
+/* A row that came later is visited earlier: for a visitor of records. */
+void api_spans_keep(void *spans, const struct kvr_spans *one);
 /* "sampled", "not sampled", or "not ended". */
 const char *api_spans_word(const struct transfer_spans *spans, const struct transfer *transfer);
 /* A list: for each layer when it passed each agent, each by its own clock. */

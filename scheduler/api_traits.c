@@ -1,53 +1,90 @@
 /* What an agent reports of its host and rails for a comparison of two, as JSON. null: an older
  * agent reports none of it. */
-#include "scheduler/api_json.h"
+#include "scheduler/api_agents.h"
 
 #define PRIORITIES 8 /* of Ethernet */
 
 /* null: no limit. */
-static json_t *limit_json(uint64_t limit)
+static void write_limit(struct json_writer *out, const char *key, uint64_t limit)
 {
-    return limit == UINT64_MAX ? json_null() : json_count(limit);
+    if (limit == UINT64_MAX)
+        json_writer_null(out, key);
+    else
+        json_writer_count(out, key, limit);
 }
 
-static json_t *priorities_json(bool known, uint32_t bits)
+static void write_priorities(struct json_writer *out, const char *key, bool known, uint32_t bits)
 {
-    json_t *list = known ? json_array() : json_null();
-
-    for (int i = 0; i < PRIORITIES && known; i++)
+    if (!known) {
+        json_writer_null(out, key);
+        return;
+    }
+    json_writer_array(out, key);
+    for (uint32_t i = 0; i < PRIORITIES; i++)
         if ((bits >> i & 1) != 0)
-            json_array_append_new(list, json_integer(i));
-    return list;
+            json_writer_count(out, NULL, i);
+    json_writer_end_array(out);
 }
 
-json_t *json_host_traits(const struct kvr_host_traits *traits)
+static void write_clock(struct json_writer *out, const struct kvr_host_traits *traits)
 {
-    if (!traits->reported)
-        return json_null();
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o}", "libfabric", json_text(traits->libfabric), "open_files",
-        limit_json(traits->files_limit), "lockable_bytes", limit_json(traits->lockable_bytes),
-        "clock_synchronised",
-        traits->clock_known ? json_boolean(traits->clock_synchronised) : json_null(),
-        "clock_error_seconds",
-        traits->clock_synchronised ? json_real((double)traits->clock_error_us / 1e6) : json_null(),
-        "rail_ports",
-        traits->rail_port_first == 0 ? json_null()
-                                     : json_pack("[I, I]", (json_int_t)traits->rail_port_first,
-                                                 (json_int_t)traits->rail_port_last));
+    if (traits->clock_known)
+        json_writer_boolean(out, "clock_synchronised", traits->clock_synchronised);
+    else
+        json_writer_null(out, "clock_synchronised");
+    if (traits->clock_synchronised)
+        json_writer_seconds(out, "clock_error_seconds",
+                            (int64_t)kvr_min_u64(traits->clock_error_us, INT64_MAX / 1000) * 1000);
+    else
+        json_writer_null(out, "clock_error_seconds");
 }
 
-json_t *json_rail_traits(const struct kvr_rail_traits *traits)
+static void write_rail_ports(struct json_writer *out, const struct kvr_host_traits *traits)
+{
+    if (traits->rail_port_first == 0) {
+        json_writer_null(out, "rail_ports");
+        return;
+    }
+    json_writer_array(out, "rail_ports");
+    json_writer_count(out, NULL, traits->rail_port_first);
+    json_writer_count(out, NULL, traits->rail_port_last);
+    json_writer_end_array(out);
+}
+
+void api_write_host_traits(struct json_writer *out, const struct kvr_host_traits *traits)
+{
+    if (!traits->reported) {
+        json_writer_null(out, "traits");
+        return;
+    }
+    json_writer_object(out, "traits");
+    json_writer_text(out, "libfabric", traits->libfabric);
+    write_limit(out, "open_files", traits->files_limit);
+    write_limit(out, "lockable_bytes", traits->lockable_bytes);
+    write_clock(out, traits);
+    write_rail_ports(out, traits);
+    json_writer_end_object(out);
+}
+
+void api_write_rail_traits(struct json_writer *out, const struct kvr_rail_traits *traits)
 {
     const struct kvr_link *link = &traits->link;
 
-    if (!traits->reported)
-        return json_null();
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "plane", json_text(traits->plane), "network",
-        json_text(traits->network), "link", json_text(kvr_link_name(link->kind)), "mtu",
-        link->mtu > 0 ? json_count(link->mtu) : json_null(), "pfc",
-        priorities_json(link->pfc_known, link->pfc), "ecn",
-        priorities_json(link->ecn_known, link->ecn), "device_memory",
-        json_text(kvr_path_name(traits->device_path)), "pins_memory", traits->pins_memory);
+    if (!traits->reported) {
+        json_writer_null(out, "traits");
+        return;
+    }
+    json_writer_object(out, "traits");
+    json_writer_text(out, "plane", traits->plane);
+    json_writer_text(out, "network", traits->network);
+    json_writer_text(out, "link", kvr_link_name(link->kind));
+    if (link->mtu > 0)
+        json_writer_count(out, "mtu", link->mtu);
+    else
+        json_writer_null(out, "mtu");
+    write_priorities(out, "pfc", link->pfc_known, link->pfc);
+    write_priorities(out, "ecn", link->ecn_known, link->ecn);
+    json_writer_text(out, "device_memory", kvr_path_name(traits->device_path));
+    json_writer_boolean(out, "pins_memory", traits->pins_memory);
+    json_writer_end_object(out);
 }

@@ -1,11 +1,13 @@
 #include "scheduler/api_transfers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/plain_name.h"
-#include "scheduler/api_json.h"
 #include "scheduler/api_parameters.h"
+#include "scheduler/api_rows.h"
+#include "scheduler/api_trace.h"
 
 /* ---- the filter ---- */
 
@@ -13,6 +15,7 @@
 struct wanted {
     struct transfer_filter filter;
     struct kvr_uuid engine;
+    bool trace; /* what a recorder of traces wants, too */
 };
 
 static bool take_state(const char *value, struct wanted *wanted)
@@ -77,6 +80,12 @@ static bool take_until(const char *value, struct wanted *wanted)
     return api_time(value, &wanted->filter.until_ns) && wanted->filter.until_ns > 0;
 }
 
+static bool take_trace(const char *value, struct wanted *wanted)
+{
+    wanted->trace = strcmp(value, "yes") == 0;
+    return wanted->trace || strcmp(value, "no") == 0;
+}
+
 static const struct {
     const char *name;
     bool (*take)(const char *value, struct wanted *wanted);
@@ -95,6 +104,7 @@ static const struct {
     {"min_duration", take_duration, "\"%s\" is no number of seconds, such as 2.5"},
     {"from", take_from, API_NO_TIME},
     {"until", take_until, API_NO_TIME},
+    {"trace", take_trace, "\"%s\" is neither yes nor no"},
 };
 
 /* By its number or its name, at the agent that is asked for. */
@@ -172,8 +182,11 @@ static bool parse(struct store *store, const struct api_query *query, struct wan
 /* ---- the list ---- */
 
 struct transfer_list {
-    json_t *array;
-    int64_t now_ns, last_ordinal;
+    struct json_writer out;
+    struct store *store;
+    bool trace, trace_read, full; /* full: later rows are for the next page */
+    int64_t now_ns;
+    struct transfer_place last;
     uint32_t count;
 };
 
@@ -181,51 +194,66 @@ static void add_transfer(void *self, const struct transfer *transfer)
 {
     struct transfer_list *list = self;
 
-    json_array_append_new(list->array, json_transfer(transfer, list->now_ns));
-    list->last_ordinal = transfer->ordinal;
+    if (list->full)
+        return;
+    json_writer_object(&list->out, NULL);
+    api_write_transfer_members(&list->out, transfer, list->now_ns);
+    if (list->trace && list->trace_read)
+        list->trace_read = api_write_trace(&list->out, list->store, transfer);
+    json_writer_end_object(&list->out);
+    list->last = (struct transfer_place){
+        transfer->ordinal, transfer_state_live(transfer->state) ? 0 : transfer->updated_ns};
+    list->full = list->out.used > API_PAGE_BYTES;
     list->count++;
 }
 
-static json_t *place_json(const struct transfer_place *place)
+static void write_place(struct json_writer *out, const char *key,
+                        const struct transfer_place *place)
 {
+    char text[48] = "";
+
     if (place->updated_ns != 0)
-        return json_sprintf("%lld-%lld", (long long)place->updated_ns, (long long)place->ordinal);
-    return place->ordinal != 0 ? json_sprintf("%lld", (long long)place->ordinal) : json_null();
+        snprintf(text, sizeof(text), "%lld-%lld", (long long)place->updated_ns,
+                 (long long)place->ordinal);
+    else if (place->ordinal != 0)
+        snprintf(text, sizeof(text), "%lld", (long long)place->ordinal);
+    json_writer_text(out, key, text);
 }
 
 bool api_get_transfers(struct store *store, const struct api_query *query,
                        struct api_answer *ret_answer)
 {
-    struct transfer_list list = {.now_ns = (int64_t)kvr_clock_wall()};
+    struct transfer_list list = {
+        .store = store, .trace_read = true, .now_ns = (int64_t)kvr_clock_wall()};
     struct transfer_found found = {0};
     struct wanted wanted;
     bool read;
 
     if (!parse(store, query, &wanted, &read, ret_answer))
         return read;
-    list.array = json_array();
+    list.trace = wanted.trace;
+    json_writer_object(&list.out, NULL);
+    json_writer_array(&list.out, "transfers");
     if (transfer_filter_searches(&wanted.filter)) {
         read = store_search_transfers(store, &wanted.filter, add_transfer, &list, &found);
+        if (list.full)
+            found = (struct transfer_found){.next = list.last};
     } else {
         read = store_list_transfers(store, &wanted.filter, add_transfer, &list);
-        if (list.count == wanted.filter.limit && list.last_ordinal > 1)
-            found.next.ordinal = list.last_ordinal;
+        if ((list.full || list.count == wanted.filter.limit) && list.last.ordinal > 1)
+            found.next.ordinal = list.last.ordinal;
     }
-    if (!read) {
-        json_decref(list.array);
-        return false;
-    }
-    api_answer_with(ret_answer, 200,
-                    json_pack("{s:o, s:o, s:o}", "transfers", list.array, "next",
-                              place_json(&found.next), "searched_until",
-                              json_time(found.searched_ns)));
-    return true;
+    json_writer_end_array(&list.out);
+    write_place(&list.out, "next", &found.next);
+    api_write_time(&list.out, "searched_until", found.searched_ns);
+    json_writer_end_object(&list.out);
+    return api_answer_written(&list.out, read && list.trace_read, ret_answer);
 }
 
 /* ---- one ---- */
 
 struct event_list {
-    json_t *array;
+    struct json_writer out;
     const char *tenant; /* of the transfer */
     int64_t from_ns;
 };
@@ -234,7 +262,7 @@ static void add_event(void *self, const struct stored_event *event)
 {
     struct event_list *list = self;
 
-    json_array_append_new(list->array, json_event(event, list->tenant, list->from_ns));
+    api_write_event(&list->out, event, list->tenant, list->from_ns);
 }
 
 bool api_transfer_id(const char *text, uint64_t *ret_id)
@@ -266,20 +294,19 @@ bool api_find_transfer(struct store *store, const char *path, struct transfer *r
 
 bool api_get_transfer(struct store *store, const char *path, struct api_answer *ret_answer)
 {
-    struct event_list list;
+    struct event_list list = {0};
     struct transfer transfer;
-    json_t *object;
     bool read;
 
     if (!api_find_transfer(store, path, &transfer, &read, ret_answer))
         return read;
-    list = (struct event_list){json_array(), transfer.tenant, transfer_opened_ns(&transfer)};
-    if (!store_list_events(store, transfer.id, API_EVENTS_MAX, add_event, &list)) {
-        json_decref(list.array);
-        return false;
-    }
-    object = json_transfer(&transfer, (int64_t)kvr_clock_wall());
-    json_object_set_new(object, "events", list.array);
-    api_answer_with(ret_answer, 200, object);
-    return true;
+    list.tenant = transfer.tenant;
+    list.from_ns = transfer_opened_ns(&transfer);
+    json_writer_object(&list.out, NULL);
+    api_write_transfer_members(&list.out, &transfer, (int64_t)kvr_clock_wall());
+    json_writer_array(&list.out, "events");
+    read = store_list_events(store, transfer.id, API_EVENTS_MAX, add_event, &list);
+    json_writer_end_array(&list.out);
+    json_writer_end_object(&list.out);
+    return api_answer_written(&list.out, read, ret_answer);
 }

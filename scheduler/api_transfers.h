@@ -5,7 +5,8 @@
 
 #include "scheduler/api.h"
 
-#define API_EVENTS_MAX 2000 /* of one transfer, in one answer */
+#define API_EVENTS_MAX 2000       /* of one transfer, in one answer */
+#define API_PAGE_BYTES (8u << 20) /* the row that passes it is the last of its page */
 
 KVR_MUST_CHECK bool api_get_transfers(struct store *store, const struct api_query *query,
                                       struct api_answer *ret_answer);

@@ -57,6 +57,9 @@ int api_window_step(struct api_window *window, int64_t now, int64_t rows_max)
 
 /* ---- cells ---- */
 
+#define NAMES_MAX 20
+_Static_assert(NAMES_MAX <= API_CELLS_MAX, "the list has room for both");
+
 static bool is_larger(const struct rollup_cell *a, const struct rollup_cell *b)
 {
     if (a->amounts[ROLLUP_BYTES] != b->amounts[ROLLUP_BYTES])
@@ -64,9 +67,10 @@ static bool is_larger(const struct rollup_cell *a, const struct rollup_cell *b)
     return a->amounts[ROLLUP_ENDED] > b->amounts[ROLLUP_ENDED];
 }
 
-void api_choose_cells(const struct rollup_row *row, struct api_cells *ret_cells)
+void api_choose_cells(const struct rollup_row *row, rollup_kind kind, struct api_cells *ret_cells)
 {
     struct api_cells *cells = ret_cells;
+    uint32_t count_max = kind == ROLLUP_RAIL ? KVR_RAILS_MAX : NAMES_MAX;
 
     *cells = (struct api_cells){0};
     for (const struct rollup_cell *cell = row->cells; cell != NULL; cell = cell->hh.next) {
@@ -74,11 +78,11 @@ void api_choose_cells(const struct rollup_row *row, struct api_cells *ret_cells)
 
         while (at > 0 && is_larger(cell, cells->list[at - 1]))
             at--;
-        if (cells->count == API_CELLS_MAX)
+        if (cells->count == count_max)
             cells->left_out++;
         else
             cells->count++;
-        if (at == API_CELLS_MAX)
+        if (at == count_max)
             continue;
         memmove(&cells->list[at + 1], &cells->list[at],
                 (cells->count - 1 - at) * sizeof(cells->list[0]));

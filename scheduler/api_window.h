@@ -17,14 +17,14 @@ bool api_parse_window(const struct api_query *query, const char *from, const cha
  * grows to whole steps. Returns its place in rollup_steps. */
 int api_window_step(struct api_window *window, int64_t now, int64_t rows_max);
 
-/* ---- cells: the largest first ---- */
+/* ---- cells: the largest first, at most 20, and all rails of an agent ---- */
 
-#define API_CELLS_MAX 20
+#define API_CELLS_MAX KVR_RAILS_MAX
 struct api_cells {
     const struct rollup_cell *list[API_CELLS_MAX];
     uint32_t count, left_out;
 };
-void api_choose_cells(const struct rollup_row *row, struct api_cells *ret_cells);
+void api_choose_cells(const struct rollup_row *row, rollup_kind kind, struct api_cells *ret_cells);
 
 /* Adds the members that name the cell. */
 void api_name_cell(json_t *object, rollup_kind kind, const struct rollup_key *key);
@@ -46,5 +46,7 @@ bool api_get_compare(struct store *store, const struct api_query *query,
                      struct api_answer *ret_answer);
 bool api_get_marks(struct store *store, const struct api_query *query,
                    struct api_answer *ret_answer);
+bool api_get_faults(struct store *store, const struct api_query *query,
+                    struct api_answer *ret_answer);
 
 #endif

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "scheduler/expect.h"
+#include "scheduler/fault_watch.h"
 #include "scheduler/known.h"
+#include "scheduler/news.h"
 #include "scheduler/rollups.h"
 #include "scheduler/store_marks.h"
 
@@ -15,7 +18,9 @@ struct apply {
     struct store *store;
     struct fleet *fleet;
     struct known known;
+    struct expect expect;
     struct rollups *rollups;
+    struct fault_watch *faults;
     bool counted; /* this transaction is committed */
     uint64_t events, contradictions;
 };
@@ -29,14 +34,17 @@ struct apply *apply_open(struct store *store, struct fleet *fleet)
     apply->store = apply->known.store = store;
     apply->fleet = fleet;
     apply->rollups = rollups_open(store);
-    return apply->rollups != NULL ? apply : apply_close(apply);
+    apply->faults = fault_watch_open(store);
+    return apply->rollups != NULL && apply->faults != NULL ? apply : apply_close(apply);
 }
 
 struct apply *apply_close(struct apply *apply)
 {
     if (apply != NULL) {
-        apply_forget(apply);
+        known_forget(&apply->known);
+        expect_done(&apply->expect);
         rollups_close(apply->rollups);
+        fault_watch_close(apply->faults);
     }
     free(apply);
     return NULL;
@@ -45,15 +53,47 @@ struct apply *apply_close(struct apply *apply)
 void apply_reset(struct apply *apply)
 {
     known_end(&apply->known, apply->counted);
-    if (!apply->counted)
+    if (!apply->counted) {
         rollups_forget(apply->rollups);
+        fault_watch_forget(apply->faults, NULL);
+    }
     apply->counted = false;
     apply->events = apply->contradictions = 0;
 }
 
-void apply_forget(struct apply *apply)
+void apply_forget_ended(struct apply *apply)
 {
-    known_forget(&apply->known);
+    known_forget_ended(&apply->known);
+}
+
+bool apply_begin(struct apply *apply)
+{
+    if (!store_begin(apply->store))
+        return false;
+    if (store_others_wrote(apply->store)) {
+        known_forget(&apply->known);
+        rollups_forget_rows(apply->rollups);
+    }
+    return true;
+}
+
+bool apply_expect(struct apply *apply, const struct kvr_report *const reports[], size_t count)
+{
+    return expect_reports(&apply->expect, &apply->known, reports, count);
+}
+
+void apply_hear(struct apply *apply, const struct kvr_report *report, int64_t now_ns)
+{
+    fault_watch_forget(apply->faults, report != NULL ? report->agent : NULL);
+    if (report != NULL)
+        rollups_hear_report(apply->rollups, report, now_ns);
+    else
+        rollups_forget(apply->rollups);
+}
+
+struct fault_watch *apply_faults(struct apply *apply)
+{
+    return apply->faults;
 }
 
 static kvr_status database_failed(struct apply *apply, struct kvr_error *error)
@@ -103,13 +143,9 @@ static kvr_status apply_event(struct apply *apply, const struct kvr_report *repo
     transfer_merge(&known->transfer, report->agent, report->boot, event, at_ns);
     known->transfer.updated_ns = now_ns;
     reported = known_reported(known, report);
-    if (reported == NULL ||
+    if (reported == NULL || !known_keep_records(reported, event) ||
         !event_pack_add(&reported->pack, event, report->sequence_first + index, at_ns))
         return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for events");
-    if (event->kind == KVR_EVENT_ENDED && event->spans_bytes > 0) {
-        reported->spans = event->spans;
-        reported->spans_bytes = event->spans_bytes;
-    }
     return KVR_OK;
 }
 
@@ -138,7 +174,9 @@ static bool is_late(struct apply *apply, const struct kvr_report *report, bool *
     *ret_late = false;
     while (last > 0 && report->events[last - 1].kind == KVR_EVENT_KIND_END)
         last--; /* it is not kept */
-    return last == 0 ||
+    if (last == 0)
+        return true;
+    return known_flush(&apply->known) &&
            store_has_event(apply->store, transfer_of(report, &report->events[last - 1]),
                            report->agent, report->boot, report->sequence_first + last - 1,
                            &report->events[last - 1], ret_late);
@@ -216,7 +254,8 @@ kvr_status apply_agent_gone(struct apply *apply, const char *agent, const struct
 
     if (ids == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for a list of transfers");
-    if (!store_live_of_agent(apply->store, agent, ids, LIVE_OF_AGENT_MAX, &count))
+    if (!known_flush(&apply->known) ||
+        !store_live_of_agent(apply->store, agent, ids, LIVE_OF_AGENT_MAX, &count))
         status = database_failed(apply, error);
     for (size_t i = 0; i < count && status == KVR_OK; i++) {
         struct known_transfer *known = known_touch(&apply->known, ids[i]);
@@ -259,6 +298,7 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
 {
     uint64_t boot_before;
     struct agent_row row;
+    bool others;
 
     if (!fleet_differs(apply->fleet, report, now_ns))
         return KVR_OK;
@@ -269,6 +309,10 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
         return database_failed(apply, error);
     if (boot_before == report->boot)
         return KVR_OK; /* else its spool may still hold events */
+    if (!store_other_boots(apply->store, report->agent, report->boot, &others))
+        return database_failed(apply, error);
+    if (!others)
+        return KVR_OK; /* no transfer can be of an earlier start: a fleet's first hour is cheap */
     return apply_agent_gone(apply, report->agent, alive, APPLY_RESTARTED, error);
 }
 
@@ -291,7 +335,11 @@ kvr_status apply_report(struct apply *apply, const struct kvr_report *report, in
     if (status == KVR_OK && report->orders_taken != 0 &&
         !store_take_orders(apply->store, report->agent, report->boot, report->orders_taken))
         status = database_failed(apply, error);
-    if (status == KVR_OK && !rollups_take_report(apply->rollups, report, now_ns))
+    if (status == KVR_OK && !(news_add_report(apply->store, report) &&
+                              rollups_take_report(apply->rollups, report, now_ns)))
+        status = database_failed(apply, error);
+    if (status == KVR_OK && report->facts != NULL &&
+        !fault_watch_report(apply->faults, report, &alive, now_ns))
         status = database_failed(apply, error);
     return status;
 }
@@ -321,10 +369,41 @@ static bool roll_up(struct apply *apply, int64_t now_ns)
     return taken;
 }
 
+static struct metrics_move move_of(const struct known_transfer *known)
+{
+    bool exists = !known->remove && known->transfer.updated_ns != 0;
+
+    return (struct metrics_move){.from = known->state_before,
+                                 .to = exists ? known->transfer.state : STATE_END,
+                                 .held_before = known->held_before,
+                                 .held = exists && transfer_held(&known->transfer),
+                                 .reason = known->transfer.reason};
+}
+
+static bool tell(struct apply *apply)
+{
+    bool told = true;
+
+    for (struct known_transfer *known = apply->known.touched; known != NULL && told;
+         known = known->next) {
+        const struct metrics_move move = move_of(known);
+
+        if (move.from != STATE_END || move.to != STATE_END)
+            told = news_add_move(apply->store, known->id, &move);
+    }
+    return told;
+}
+
+bool apply_has_changes(const struct apply *apply)
+{
+    return apply->known.touched != NULL || rollups_changed(apply->rollups) ||
+           store_has_written(apply->store);
+}
+
 kvr_status apply_flush(struct apply *apply, int64_t now_ns, struct kvr_error *error)
 {
-    bool stored =
-        known_flush(&apply->known) && roll_up(apply, now_ns) && rollups_flush(apply->rollups);
+    bool stored = known_flush(&apply->known) && tell(apply) && roll_up(apply, now_ns) &&
+                  rollups_flush(apply->rollups);
 
     return stored ? KVR_OK : database_failed(apply, error);
 }
@@ -332,9 +411,14 @@ kvr_status apply_flush(struct apply *apply, int64_t now_ns, struct kvr_error *er
 kvr_status apply_sum_up(struct apply *apply, int64_t now_ns, bool *ret_more,
                         struct kvr_error *error)
 {
-    bool done = rollups_sum_up(apply->rollups, now_ns, ret_more) &&
-                store_prune_marks(apply->store, now_ns - MARKS_KEPT_NS);
+    bool more_faults = false;
+    bool done =
+        rollups_sum_up(apply->rollups, now_ns, ret_more) &&
+        store_end_faults_gone(apply->store, now_ns) &&
+        store_prune_marks(apply->store, now_ns - MARKS_KEPT_NS) &&
+        store_prune_faults(apply->store, now_ns - FAULTS_KEPT_NS, FAULTS_KEPT_MAX, &more_faults);
 
+    *ret_more |= more_faults;
     return done ? KVR_OK : database_failed(apply, error);
 }
 
@@ -343,17 +427,14 @@ void apply_count(struct apply *apply, struct metrics *metrics, struct changes *c
 {
     for (struct known_transfer *known = apply->known.touched; known != NULL; known = known->next) {
         const struct transfer *transfer = &known->transfer;
-        bool exists = !known->remove && transfer->updated_ns != 0;
+        const struct metrics_move move = move_of(known);
+        bool exists = move.to != STATE_END;
 
-        metrics_moved(metrics, &(struct metrics_move){.from = known->state_before,
-                                                      .to = exists ? transfer->state : STATE_END,
-                                                      .held_before = known->held_before,
-                                                      .held = exists && transfer_held(transfer),
-                                                      .reason = transfer->reason});
+        metrics_moved(metrics, &move);
         for (int role = 0; role < 2 && exists; role++)
             if (transfer->sides[role].ended && !known->ended_before[role])
                 metrics_ended(metrics, transfer, (kvr_role)role, now_ns);
-        if (changes != NULL)
+        if (changes != NULL && (exists || move.from != STATE_END))
             changes_put(changes, transfer, !exists);
     }
     apply->counted = true;

@@ -5,6 +5,7 @@
 #ifndef KVR_SCHEDULER_AUDIT_H
 #define KVR_SCHEDULER_AUDIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/address.h"
@@ -27,5 +28,8 @@ struct stored_audit {
     const char *action, *actor, *via, *object, *from, *outcome,
         *detail; /* borrowed for the visit */
 };
+
+/* For a reader of the log, in the order of the commits. */
+void audit_log(const struct audit_entry *entry, bool stored);
 
 #endif

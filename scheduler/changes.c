@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 struct changes {
-    _Atomic bool wanted;
+    _Atomic bool wanted, lost;
+    _Atomic int64_t until;
     pthread_mutex_t lock;
     uint32_t oldest; /* by lock, as the next one: where the next one goes, if all is full */
     struct changes_taken kept;
@@ -66,6 +67,31 @@ void changes_put(struct changes *changes, const struct transfer *transfer, bool 
     pthread_mutex_lock(&changes->lock);
     *place_of(changes, transfer->id) = (struct change){removed, *transfer};
     pthread_mutex_unlock(&changes->lock);
+}
+
+bool changes_wanted(struct changes *changes)
+{
+    return atomic_load(&changes->wanted);
+}
+
+void changes_set_until(struct changes *changes, int64_t wall_ns)
+{
+    atomic_store(&changes->until, wall_ns);
+}
+
+int64_t changes_until(struct changes *changes)
+{
+    return atomic_load(&changes->until);
+}
+
+void changes_lose(struct changes *changes)
+{
+    atomic_store(&changes->lost, true);
+}
+
+bool changes_were_lost(struct changes *changes)
+{
+    return atomic_exchange(&changes->lost, false);
 }
 
 void changes_take(struct changes *changes, struct changes_taken *ret_taken)

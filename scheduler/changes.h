@@ -30,6 +30,15 @@ struct changes *changes_close(struct changes *changes);
 void changes_want(struct changes *changes, bool wanted);
 /* After the commit; the writer. */
 void changes_put(struct changes *changes, const struct transfer *transfer, bool removed);
+bool changes_wanted(struct changes *changes);
+/* All that schedulers of this database have committed up to that wall time was put; 0: there is one
+ * scheduler alone. */
+void changes_set_until(struct changes *changes, int64_t wall_ns);
+int64_t changes_until(struct changes *changes);
+/* Of some transfers that have changed nothing is known: other schedulers' news were lost. */
+void changes_lose(struct changes *changes);
+/* It was so since the last call. */
+bool changes_were_lost(struct changes *changes);
 void changes_take(struct changes *changes, struct changes_taken *ret_taken);
 
 #endif

@@ -1,5 +1,6 @@
 /* The assembler puts the files into read-only data: no generated source, and any size. The build
- * gives SCHEDULER_SOURCE_DIR and WEB_SOURCE_DIR and knows that this file depends on theirs. */
+ * gives SCHEDULER_SOURCE_DIR, WEB_SOURCE_DIR, and WEB_SCRIPT and WEB_STYLE with hashes in them. It
+ * knows that this file depends on theirs. */
 #include "scheduler/embedded.h"
 
 #define EMBED(symbol, path)                                                                        \
@@ -19,13 +20,15 @@
     }
 
 EMBED(index_html, WEB_SOURCE_DIR "/index.html");
-EMBED(app_js, WEB_SOURCE_DIR "/app.js");
-EMBED(style_css, WEB_SOURCE_DIR "/style.css");
+EMBED(script, WEB_SOURCE_DIR "/" WEB_SCRIPT);
+EMBED(style, WEB_SOURCE_DIR "/" WEB_STYLE);
+EMBED(licences, WEB_SOURCE_DIR "/LICENSES.txt");
 
 const struct embedded_file embedded_pages[] = {
     EMBEDDED("/", "index.html", "text/html; charset=utf-8", index_html),
-    EMBEDDED("/app.js", "app.js", "text/javascript; charset=utf-8", app_js),
-    EMBEDDED("/style.css", "style.css", "text/css; charset=utf-8", style_css),
+    EMBEDDED("/" WEB_SCRIPT, WEB_SCRIPT, "text/javascript; charset=utf-8", script),
+    EMBEDDED("/" WEB_STYLE, WEB_STYLE, "text/css; charset=utf-8", style),
+    EMBEDDED("/LICENSES.txt", "LICENSES.txt", "text/plain; charset=utf-8", licences),
 };
 const size_t embedded_page_count = sizeof(embedded_pages) / sizeof(embedded_pages[0]);
 
@@ -54,6 +57,8 @@ EMBED(migration_17, SCHEDULER_SOURCE_DIR "/migrations/0017_not_done.sql");
 EMBED(migration_18, SCHEDULER_SOURCE_DIR "/migrations/0018_agent_orders.sql");
 EMBED(migration_19, SCHEDULER_SOURCE_DIR "/migrations/0019_spans.sql");
 EMBED(migration_20, SCHEDULER_SOURCE_DIR "/migrations/0020_rollups.sql");
+EMBED(migration_21, SCHEDULER_SOURCE_DIR "/migrations/0021_agent_options.sql");
+EMBED(migration_22, SCHEDULER_SOURCE_DIR "/migrations/0022_pages_faults.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -76,5 +81,18 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0018_agent_orders.sql", "0018_agent_orders.sql", "application/sql", migration_18),
     EMBEDDED("0019_spans.sql", "0019_spans.sql", "application/sql", migration_19),
     EMBEDDED("0020_rollups.sql", "0020_rollups.sql", "application/sql", migration_20),
+    EMBEDDED("0021_agent_options.sql", "0021_agent_options.sql", "application/sql", migration_21),
+    EMBEDDED("0022_pages_faults.sql", "0022_pages_faults.sql", "application/sql", migration_22),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);
+
+EMBED(postgres_20, SCHEDULER_SOURCE_DIR "/migrations/postgres/0020_initial.sql");
+EMBED(postgres_21, SCHEDULER_SOURCE_DIR "/migrations/postgres/0021_agent_options.sql");
+EMBED(postgres_22, SCHEDULER_SOURCE_DIR "/migrations/postgres/0022_pages_faults.sql");
+
+const struct embedded_file embedded_postgres[] = {
+    EMBEDDED("0020_initial.sql", "0020_initial.sql", "application/sql", postgres_20),
+    EMBEDDED("0021_agent_options.sql", "0021_agent_options.sql", "application/sql", postgres_21),
+    EMBEDDED("0022_pages_faults.sql", "0022_pages_faults.sql", "application/sql", postgres_22),
+};
+const int embedded_postgres_count = sizeof(embedded_postgres) / sizeof(embedded_postgres[0]);

@@ -1,42 +1,10 @@
-#include "scheduler/fleet.h"
+#include "scheduler/fleet_state.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "base/absence.h"
+#include <xxhash.h>
 
 #define STORED_AT_LEAST_NS ((int64_t)(60 * KVR_S)) /* seen_ns in the database is at most so old */
-
-struct member {
-    struct agent_row row;
-    kvr_ns since; /* monotonic: of its last report, or when it was loaded */
-    bool heard;   /* since this process started */
-    int64_t clock_ahead_ns;
-    int64_t stored_ns;
-    bool settled;             /* its transfers are stored as lost since its last report */
-    uint64_t dropped_settled; /* what follows from so many dropped events is stored */
-    uint64_t boot_before;     /* the start that reported before row.boot */
-    struct {
-        uint64_t boot;
-        kvr_ns since;           /* of its last report */
-    } earlier[FLEET_BOOTS_MAX]; /* their transfers are not settled yet */
-    int earlier_count;
-    bool twins_told;
-    kvr_ns twin_at; /* when it was last seen that another has its name; 0: never */
-    char twin_host[KVR_NAME_BYTES];
-    struct kvr_pair_table
-        *pairs; /* of its rails with those of its peers; NULL: none were reported */
-    struct kvr_agent_facts facts;
-};
-
-struct fleet {
-    pthread_mutex_t lock;
-    struct kvr_absence absence; /* of this process */
-    uint64_t changes;
-    int count;
-    struct member *members[FLEET_AGENTS_MAX]; /* by name */
-};
 
 const char *agent_state_name(agent_state state)
 {
@@ -98,7 +66,7 @@ static bool find(const struct fleet *fleet, const char *name, int *ret_index)
     return false;
 }
 
-static struct member *member_of(struct fleet *fleet, const char *name)
+struct member *fleet_member(struct fleet *fleet, const char *name)
 {
     int index;
 
@@ -132,6 +100,10 @@ static void load_member(void *self, const struct agent_row *row,
 
     if (member == NULL)
         return;
+    if (member->heard && member->row.boot == row->boot) { /* its own report says more */
+        member->since = kvr_clock_now();
+        return;
+    }
     member->row = *row;
     member->facts = *facts;
     member->stored_ns = row->seen_ns;
@@ -167,13 +139,14 @@ static void excuse(kvr_ns *since, kvr_ns away, kvr_ns now)
 }
 
 /* Before an agent is called silent: its reports may lie unread. */
-static void look_for_absence(struct fleet *fleet, kvr_ns now)
+void fleet_look_for_absence(struct fleet *fleet, kvr_ns now)
 {
     kvr_ns away;
 
     if (fleet->absence.due_at == 0)
         return;
     away = kvr_absence_tick(&fleet->absence, now, TICK_NS);
+    fleet->away = away > 0 ? away : fleet->away;
     for (int i = 0; away > 0 && i < fleet->count; i++) {
         struct member *member = fleet->members[i];
 
@@ -188,7 +161,7 @@ void fleet_tick(struct fleet *fleet, kvr_ns now)
     pthread_mutex_lock(&fleet->lock);
     if (fleet->absence.due_at == 0)
         (void)kvr_absence_tick(&fleet->absence, now, TICK_NS);
-    look_for_absence(fleet, now);
+    fleet_look_for_absence(fleet, now);
     pthread_mutex_unlock(&fleet->lock);
 }
 
@@ -240,8 +213,8 @@ bool fleet_boots_alive(struct fleet *fleet, const struct kvr_report *report, kvr
 
     *ret_alive = (struct fleet_boots){.count = 1, .boots = {report->boot}};
     pthread_mutex_lock(&fleet->lock);
-    look_for_absence(fleet, now);
-    member = member_of(fleet, report->agent);
+    fleet_look_for_absence(fleet, now);
+    member = fleet_member(fleet, report->agent);
     if (member != NULL)
         list_alive(member, now, ret_alive);
     pthread_mutex_unlock(&fleet->lock);
@@ -262,7 +235,7 @@ bool fleet_next_ended_boot(struct fleet *fleet, kvr_ns now, char ret_name[KVR_NA
     bool found = false;
 
     pthread_mutex_lock(&fleet->lock);
-    look_for_absence(fleet, now);
+    fleet_look_for_absence(fleet, now);
     for (int i = 0; i < fleet->count && !found; i++) {
         const struct member *member = fleet->members[i];
 
@@ -282,7 +255,7 @@ void fleet_settle_boots(struct fleet *fleet, const char *name, kvr_ns now)
     struct member *member;
 
     pthread_mutex_lock(&fleet->lock);
-    member = member_of(fleet, name);
+    member = fleet_member(fleet, name);
     for (int i = member != NULL ? member->earlier_count - 1 : -1; i >= 0; i--)
         if (is_silent(member->earlier[i].since, now))
             forget_earlier(member, i);
@@ -291,11 +264,16 @@ void fleet_settle_boots(struct fleet *fleet, const char *name, kvr_ns now)
 
 /* ---- reports ---- */
 
+static uint64_t hash_of(const struct kvr_agent_facts *facts)
+{
+    return XXH3_64bits(facts, sizeof(*facts));
+}
+
 /* Whether the agent's row in the database must change. */
 static bool differs(const struct member *member, const struct kvr_report *report, int64_t wall_ns)
 {
-    return memcmp(&member->facts, report->facts, sizeof(member->facts)) != 0 ||
-           member->row.boot != report->boot || member->row.stopped != report->leaving ||
+    return member->stored_hash != hash_of(report->facts) || member->row.boot != report->boot ||
+           member->row.stopped != report->leaving ||
            wall_ns - member->stored_ns > STORED_AT_LEAST_NS;
 }
 
@@ -333,6 +311,7 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
         if (lost_ends(member, report))
             member->dropped_settled = report->dropped;
         member->facts = *report->facts;
+        member->stored_hash = hash_of(report->facts);
         member->row.boot = report->boot;
         member->row.dropped = report->dropped;
         member->row.stopped = report->leaving;
@@ -351,8 +330,9 @@ void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now
     struct member *member;
 
     pthread_mutex_lock(&fleet->lock);
-    member = member_of(fleet, report->agent);
+    member = fleet_member(fleet, report->agent);
     if (member != NULL && report->facts != NULL && member->row.boot == report->boot) {
+        member->facts = *report->facts;
         member->since = now;
         member->heard = true;
     }
@@ -376,7 +356,7 @@ bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report, kvr_n
     bool twins, first;
 
     pthread_mutex_lock(&fleet->lock);
-    member = member_of(fleet, report->agent);
+    member = fleet_member(fleet, report->agent);
     twins = member != NULL && report->facts != NULL && member->row.boot != report->boot &&
             member->boot_before == report->boot;
     first = twins && !member->twins_told;
@@ -395,7 +375,7 @@ bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report)
     bool lost;
 
     pthread_mutex_lock(&fleet->lock);
-    lost = lost_ends(member_of(fleet, report->agent), report);
+    lost = lost_ends(fleet_member(fleet, report->agent), report);
     pthread_mutex_unlock(&fleet->lock);
     return lost;
 }
@@ -408,10 +388,33 @@ bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t
     if (report->facts == NULL)
         return false;
     pthread_mutex_lock(&fleet->lock);
-    member = member_of(fleet, report->agent);
+    member = fleet_member(fleet, report->agent);
     changed = member == NULL || differs(member, report, wall_ns);
     pthread_mutex_unlock(&fleet->lock);
     return changed;
+}
+
+bool fleet_turns(struct fleet *fleet, const struct kvr_report *report)
+{
+    const struct member *member;
+    bool turns;
+
+    if (report->facts == NULL)
+        return false;
+    pthread_mutex_lock(&fleet->lock);
+    member = fleet_member(fleet, report->agent);
+    turns = member == NULL || member->row.boot != report->boot ||
+            member->row.stopped != report->leaving || lost_ends(member, report);
+    pthread_mutex_unlock(&fleet->lock);
+    return turns;
+}
+
+void fleet_forget_stored(struct fleet *fleet)
+{
+    pthread_mutex_lock(&fleet->lock);
+    for (int i = 0; i < fleet->count; i++)
+        fleet->members[i]->stored_ns = 0;
+    pthread_mutex_unlock(&fleet->lock);
 }
 
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
@@ -421,7 +424,7 @@ uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t
     uint64_t boot_before;
 
     pthread_mutex_lock(&fleet->lock);
-    member = member_of(fleet, report->agent);
+    member = fleet_member(fleet, report->agent);
     boot_before = member != NULL ? member->row.boot : 0;
     pthread_mutex_unlock(&fleet->lock);
     memset(ret_row, 0, sizeof(*ret_row));
@@ -439,7 +442,7 @@ bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
     bool found = false;
 
     pthread_mutex_lock(&fleet->lock);
-    look_for_absence(fleet, now);
+    fleet_look_for_absence(fleet, now);
     for (int i = 0; i < fleet->count && !found; i++) {
         const struct member *member = fleet->members[i];
 
@@ -457,7 +460,7 @@ void fleet_settle_silent(struct fleet *fleet, const char *name)
     struct member *member;
 
     pthread_mutex_lock(&fleet->lock);
-    member = member_of(fleet, name);
+    member = fleet_member(fleet, name);
     if (member != NULL) {
         member->settled = true;
         member->pairs = kvr_pair_table_close(member->pairs);
@@ -465,22 +468,69 @@ void fleet_settle_silent(struct fleet *fleet, const char *name)
     pthread_mutex_unlock(&fleet->lock);
 }
 
-void fleet_prune(struct fleet *fleet, int64_t before_ns)
+/* Under the lock. */
+typedef bool is_past(const struct fleet *fleet, const struct member *member, int64_t when);
+
+static void forget_past(struct fleet *fleet, is_past *past, int64_t when)
 {
     int kept = 0;
 
-    pthread_mutex_lock(&fleet->lock);
     for (int i = 0; i < fleet->count; i++) {
-        if (fleet->members[i]->settled && fleet->members[i]->row.seen_ns < before_ns)
+        if (past(fleet, fleet->members[i], when))
             forget_member(fleet->members[i]);
         else
             fleet->members[kept++] = fleet->members[i];
     }
     fleet->count = kept;
+}
+
+static bool is_old(const struct fleet *fleet, const struct member *member, int64_t before_ns)
+{
+    (void)fleet;
+    return member->settled && member->row.seen_ns < before_ns;
+}
+
+void fleet_prune(struct fleet *fleet, int64_t before_ns)
+{
+    pthread_mutex_lock(&fleet->lock);
+    forget_past(fleet, is_old, before_ns);
     pthread_mutex_unlock(&fleet->lock);
 }
 
-static agent_state state_of(const struct member *member, kvr_ns now)
+/* Without the lock during the question: only this thread adds and removes agents. */
+static void mark_listed(void *self, const char *name)
+{
+    struct fleet *fleet = self;
+    struct member *member;
+
+    pthread_mutex_lock(&fleet->lock);
+    member = fleet_member(fleet, name);
+    if (member != NULL)
+        member->listed = fleet->listings;
+    pthread_mutex_unlock(&fleet->lock);
+}
+
+static bool is_gone(const struct fleet *fleet, const struct member *member, int64_t now)
+{
+    return member->listed != fleet->listings && is_silent(member->since, (kvr_ns)now);
+}
+
+bool fleet_forget_gone(struct fleet *fleet, struct store *store, kvr_ns now)
+{
+    if (now < fleet->listing_at)
+        return true;
+    fleet->listing_at = now + FLEET_GONE_NS;
+    fleet->listings++;
+    if (!store_list_agent_names(store, mark_listed, fleet))
+        return false;
+    pthread_mutex_lock(&fleet->lock);
+    fleet_look_for_absence(fleet, now);
+    forget_past(fleet, is_gone, (int64_t)now);
+    pthread_mutex_unlock(&fleet->lock);
+    return true;
+}
+
+agent_state fleet_state_of(const struct member *member, kvr_ns now)
 {
     if (member->row.stopped)
         return AGENT_STOPPED;
@@ -489,106 +539,46 @@ static agent_state state_of(const struct member *member, kvr_ns now)
     return member->heard ? AGENT_UP : AGENT_AWAITED;
 }
 
-void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
-{
-    pthread_mutex_lock(&fleet->lock);
-    look_for_absence(fleet, now);
-    for (int i = 0; i < fleet->count; i++) {
-        const struct member *member = fleet->members[i];
-        struct agent_view view = {.row = member->row,
-                                  .facts = &member->facts,
-                                  .clock_heard = member->heard,
-                                  .clock_ahead_ns = member->clock_ahead_ns};
-
-        if (member->twin_at != 0 && now < member->twin_at + FLEET_TWIN_NS)
-            view.twin_host = member->twin_host;
-        view.state = state_of(member, now);
-        visit(self, &view);
-    }
-    pthread_mutex_unlock(&fleet->lock);
-}
-
-/* ---- pairs of rails ---- */
-
-struct pair_walk {
-    const struct fleet *fleet;
-    const struct member *source;
-    const struct fleet_pairs_wanted *wanted;
-    fleet_visit_pair *visit;
-    void *self;
-    uint32_t count;
-    uint64_t left_out;
+/* What a view points to. */
+struct shown {
+    struct kvr_agent_facts facts;
+    char twin_host[KVR_NAME_BYTES];
 };
 
-static const char *rail_name(const struct member *member, uint32_t rail)
+/* The agent behind that of `view`, or the first one where this has no name. False: there is none.
+ */
+static bool show_next(struct fleet *fleet, kvr_ns now, struct shown *shown, struct agent_view *view)
 {
-    return member != NULL && rail < member->facts.rail_count ? member->facts.rails[rail].name
-                                                             : NULL;
-}
-
-static void visit_pair(void *self, const struct kvr_pair_row *row)
-{
-    struct pair_walk *walk = self;
-    int target;
-
-    if (walk->wanted->troubled && !kvr_pair_in_trouble(row->state))
-        return;
-    if (walk->count == walk->wanted->count_max) {
-        walk->left_out++;
-        return;
-    }
-    walk->count++;
-    walk->visit(walk->self,
-                &(struct fleet_pair){
-                    .source = walk->source->row.name,
-                    .rail_name = rail_name(walk->source, row->rail),
-                    .target_rail_name = rail_name(
-                        find(walk->fleet, row->peer, &target) ? walk->fleet->members[target] : NULL,
-                        row->target_rail),
-                    .row = row,
-                });
-}
-
-uint64_t fleet_each_pair(struct fleet *fleet, const struct fleet_pairs_wanted *wanted, kvr_ns now,
-                         fleet_visit_pair *visit, void *self)
-{
-    struct pair_walk walk = {.fleet = fleet, .wanted = wanted, .visit = visit, .self = self};
+    const struct member *member;
+    int index;
+    bool there;
 
     pthread_mutex_lock(&fleet->lock);
-    look_for_absence(fleet, now);
-    for (int i = 0; i < fleet->count; i++) {
-        walk.source = fleet->members[i];
-        if (walk.source->pairs == NULL || state_of(walk.source, now) != AGENT_UP ||
-            (wanted->source != NULL && strcmp(wanted->source, walk.source->row.name) != 0))
-            continue;
-        walk.left_out +=
-            kvr_pair_table_each(walk.source->pairs, wanted->target, now, visit_pair, &walk);
+    fleet_look_for_absence(fleet, now);
+    index = find(fleet, view->row.name, &index) ? index + 1 : index;
+    there = index < fleet->count;
+    if (there) {
+        member = fleet->members[index];
+        shown->facts = member->facts;
+        *view = (struct agent_view){.row = member->row,
+                                    .state = fleet_state_of(member, now),
+                                    .facts = &shown->facts,
+                                    .clock_heard = member->heard,
+                                    .clock_ahead_ns = member->clock_ahead_ns};
+        if (member->twin_at != 0 && now < member->twin_at + FLEET_TWIN_NS)
+            view->twin_host = memcpy(shown->twin_host, member->twin_host, KVR_NAME_BYTES);
     }
     pthread_mutex_unlock(&fleet->lock);
-    return walk.left_out;
+    return there;
 }
 
-static void count_state(void *self, const struct kvr_pair_row *row)
+bool fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self)
 {
-    uint64_t *counts = self;
+    struct shown *shown = malloc(sizeof(*shown));
+    struct agent_view view = {.row = {.name = ""}};
 
-    if (row->state < KVR_PAIR_STATE_END)
-        counts[row->state]++;
-}
-
-void fleet_each_pair_states(struct fleet *fleet, kvr_ns now, fleet_visit_pair_states *visit,
-                            void *self)
-{
-    pthread_mutex_lock(&fleet->lock);
-    look_for_absence(fleet, now);
-    for (int i = 0; i < fleet->count; i++) {
-        const struct member *source = fleet->members[i];
-        uint64_t counts[KVR_PAIR_STATE_END] = {0};
-
-        if (source->pairs == NULL || state_of(source, now) != AGENT_UP)
-            continue;
-        (void)kvr_pair_table_each(source->pairs, NULL, now, count_state, counts);
-        visit(self, source->row.name, counts);
-    }
-    pthread_mutex_unlock(&fleet->lock);
+    while (shown != NULL && show_next(fleet, now, shown, &view))
+        visit(self, &view);
+    free(shown);
+    return shown != NULL;
 }

@@ -62,7 +62,8 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
 /* How often an agent came, started anew or stopped: an answer from before is wrong. */
 uint64_t fleet_changes(struct fleet *fleet);
 
-/* The agent's report came and is not stored yet: the agent is not silent. */
+/* The agent's report came and is not stored yet: the agent is not silent, and its facts are shown,
+ * however long the database takes. */
 void fleet_hear(struct fleet *fleet, const struct kvr_report *report, kvr_ns now);
 
 /* Before fleet_update: true when an earlier start of the agent reports again after a later one, so
@@ -76,6 +77,12 @@ bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t
 /* The row to store for this report, and what was known of its boot before: 0 for a new agent. */
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
                    struct agent_row *ret_row);
+
+/* Another start of the agent reports, or it stops, or fleet_lost_ends: what is stored then depends
+ * on what the fleet knew before. */
+bool fleet_turns(struct fleet *fleet, const struct kvr_report *report);
+/* The database may lack the reports since its last commit: each agent's next one is stored. */
+void fleet_forget_stored(struct fleet *fleet);
 
 /* The boots of this report's agent that may live once the report is taken, its own first. False:
  * there are FLEET_BOOTS_MAX others, more than restarts can explain. */
@@ -96,14 +103,26 @@ bool fleet_lost_ends(struct fleet *fleet, const struct kvr_report *report);
  * since it spoke last. False: none. */
 bool fleet_next_silent(struct fleet *fleet, kvr_ns now, kvr_ns silent,
                        char ret_name[KVR_NAME_BYTES]);
+/* Each agent that is lost, as a copy, without the lock: the visit may ask the database. False: no
+ * memory, and none was visited. */
+typedef void fleet_visit_row(void *self, const struct agent_row *row);
+bool fleet_each_lost(struct fleet *fleet, kvr_ns now, fleet_visit_row *visit, void *self);
+/* How long this process did not run, the last time since this was asked; 0: it ran. */
+kvr_ns fleet_take_absence(struct fleet *fleet);
 /* What follows from its silence is stored. By the thread that calls fleet_update. */
 void fleet_settle_silent(struct fleet *fleet, const char *name);
 /* Forgets agents that have not reported since and have been settled. */
 void fleet_prune(struct fleet *fleet, int64_t before_ns);
+/* Forgets silent agents that the database does not have any more: another scheduler of it has
+ * removed them. Asks the database at most once in FLEET_GONE_NS. By the thread that calls
+ * fleet_update; false: the database refuses. */
+#define FLEET_GONE_NS (60 * KVR_S)
+bool fleet_forget_gone(struct fleet *fleet, struct store *store, kvr_ns now);
 
-/* Each agent in the order of its name, under the lock. */
+/* Each agent in the order of its name, as a copy that is valid for the visit: without the lock, so
+ * that reports do not wait for a long answer. False: no memory, and none was visited. */
 typedef void fleet_visit(void *self, const struct agent_view *agent);
-void fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self);
+bool fleet_each(struct fleet *fleet, kvr_ns now, fleet_visit *visit, void *self);
 
 /* A pair of rails; the names are those that the agents report, NULL where unknown. */
 struct fleet_pair {

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-#define HEALTH_ROW(symbol, name, failing, text, next) {name, failing, text, next},
+#define HEALTH_ROW(symbol, name, effect, text, next) {name, effect, text, next},
 static const struct health_facts facts[] = {HEALTH_LIST(HEALTH_ROW)};
 
 struct health {
@@ -66,8 +66,8 @@ static void set(struct health *health, health_problem problem, const char *detai
     say_next(health, problem, entry->next);
     if (problem == HEALTH_STOPPING)
         return; /* an operator asked for it */
-    kvr_log(facts[problem].failing ? KVR_LOG_ERROR : KVR_LOG_WARNING, "%s%s%s%s: %s",
-            facts[problem].text, detail[0] != '\0' ? " (" : "", detail,
+    kvr_log(facts[problem].effect == HEALTH_FAILING ? KVR_LOG_ERROR : KVR_LOG_WARNING,
+            "%s%s%s%s: %s", facts[problem].text, detail[0] != '\0' ? " (" : "", detail,
             detail[0] != '\0' ? ")" : "", entry->next);
 }
 
@@ -85,7 +85,7 @@ void health_stored(struct health *health)
 {
     pthread_mutex_lock(&health->lock);
     for (int problem = 0; problem < HEALTH_END; problem++)
-        if (facts[problem].failing)
+        if (facts[problem].effect == HEALTH_FAILING)
             clear(health, (health_problem)problem);
     pthread_mutex_unlock(&health->lock);
 }
@@ -121,4 +121,14 @@ void health_look(struct health *health, struct health_view *ret_view)
             ret_view->entries[ret_view->count++] = health->entries[problem];
     ret_view->failed = health->failed;
     pthread_mutex_unlock(&health->lock);
+}
+
+health_effect health_worst(const struct health_view *view)
+{
+    health_effect worst = HEALTH_NOTED;
+
+    for (int i = 0; i < view->count; i++)
+        if (facts[view->entries[i].problem].effect > worst)
+            worst = facts[view->entries[i].problem].effect;
+    return worst;
 }

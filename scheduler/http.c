@@ -68,6 +68,7 @@ static enum MHD_Result get_health(struct request *request, const char *path)
 static enum MHD_Result get(struct request *request, const char *path)
 {
     struct http *http = request->http;
+    enum MHD_Result result;
     struct page page;
 
     if (request->route == ROUTE_METRICS)
@@ -76,9 +77,7 @@ static enum MHD_Result get(struct request *request, const char *path)
         return get_health(request, path);
     if (page_get(http->options.web_root, path, &page))
         return http_send_page(request, &page);
-    if (!http_query(request))
-        return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
-    return ask(request, path);
+    return http_question(request, path, &result) ? ask(request, path) : result;
 }
 
 /* ---- the daemon's callbacks ---- */

@@ -6,7 +6,7 @@
  *   GET  /healthz, /readyz   api_health.c
  *   GET  /metrics, /api/…    api.h, api_fleet.h
  *   GET  /api/v1/stream      http_stream.c
- *   GET  /, /app.js …        the page, compiled in or from --web-root
+ *   GET  /, /app-HASH.js …   the page, compiled in or from --web-root
  *
  * Bodies are at most KVR_REPORT_BYTES_MAX, all bodies together HTTP_BODIES_BYTES_MAX. */
 #ifndef KVR_SCHEDULER_HTTP_H

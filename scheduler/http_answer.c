@@ -4,6 +4,7 @@
 
 #include "http/http_answer.h"
 #include "http/problem.h"
+#include "scheduler/api_parameters.h"
 
 static const char page_policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' "
@@ -63,7 +64,9 @@ enum MHD_Result http_send_page(struct request *request, struct page *page)
     enum MHD_Result result = MHD_NO;
 
     if (response != NULL) {
-        http_answer_common(response, page->type, "no-cache", page_policy);
+        http_answer_common(response, page->type,
+                           page->kept_for_ever ? "public, max-age=31536000, immutable" : "no-cache",
+                           page_policy);
         MHD_add_response_header(response, "ETag", page->etag);
         result = MHD_queue_response(request->connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK,
                                     response);
@@ -93,4 +96,18 @@ bool http_query(struct request *request)
     MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
                               &request->query);
     return request->query.count <= API_PARAMETERS_MAX;
+}
+
+bool http_question(struct request *request, const char *path, enum MHD_Result *ret_result)
+{
+    struct api_answer answer;
+
+    if (!http_query(request)) {
+        *ret_result = http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
+        return false;
+    }
+    if (api_check_text(path, &request->query, &answer))
+        return true;
+    *ret_result = http_send_answer(request, &answer);
+    return false;
 }

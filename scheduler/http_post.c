@@ -58,6 +58,7 @@ enum MHD_Result http_report_answer(struct request *request)
     uint8_t *bytes;
 
     request->waits = WAITS_FOR_NOTHING;
+    http_body_forget(request);
     if (request->status != KVR_OK) {
         bool refused = request->status == KVR_STALE || request->status == KVR_REFUSED;
 
@@ -81,7 +82,6 @@ enum MHD_Result http_report_take(struct request *request)
         kvr_report_decode(request->body != NULL ? request->body : (const uint8_t *)"",
                           request->body_bytes, &report, &error);
 
-    http_body_forget(request);
     if (status != KVR_OK) {
         metrics_refused(http->options.metrics);
         return http_send_error(request,
@@ -97,7 +97,9 @@ enum MHD_Result http_report_take(struct request *request)
     /* Suspended first: the writer may answer before ingest_submit has returned. */
     MHD_suspend_connection(request->connection);
     request->waits = WAITS_FOR_REPORT;
-    if (ingest_submit(http->options.ingest, report, answered, request) != KVR_OK)
+    if (ingest_submit(http->options.ingest, report,
+                      (struct ingest_body){request->body, request->body_bytes}, answered,
+                      request) != KVR_OK)
         answered(request, KVR_AGAIN, &none, "more reports wait than can be taken: send it again");
     return MHD_YES;
 }
@@ -137,7 +139,7 @@ static void describe(const struct order *order, char text[KVR_DETAIL_BYTES])
 
     if (order->attempt >= 0)
         used = snprintf(text, KVR_DETAIL_BYTES, "attempt %lld", (long long)order->attempt);
-    if (order->kind == KVR_ORDER_RENEW)
+    if (order->kind == KVR_ORDER_RENEW || order->kind == KVR_ORDER_RECORD)
         snprintf(text + used, KVR_DETAIL_BYTES - (size_t)used, "%sfor %llu ms",
                  used > 0 ? ", " : "", (unsigned long long)(order->lease_ns / KVR_MS));
 }
@@ -146,9 +148,10 @@ enum MHD_Result http_order_take(struct request *request, const char *path)
 {
     static const struct kvr_report_answer none;
     struct api_answer answer;
+    enum MHD_Result result;
 
-    if (!http_query(request))
-        return http_send_error(request, MHD_HTTP_BAD_REQUEST, "too many parameters");
+    if (!http_question(request, path, &result))
+        return result;
     if (!order_parse(path, &request->query, &request->order, &answer))
         return http_send_answer(request, &answer);
     http_audit_begin(request, kvr_order_name(request->order.kind), request->order.object,

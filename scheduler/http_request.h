@@ -72,6 +72,8 @@ enum MHD_Result http_send_error(struct request *request, unsigned status, const 
 enum MHD_Result http_send_page(struct request *request, struct page *page);
 /* Fills request->query. False: there are more parameters than any path has. */
 bool http_query(struct request *request);
+/* The same, and path and parameters are UTF-8. False: it was answered, with *ret_result. */
+bool http_question(struct request *request, const char *path, enum MHD_Result *ret_result);
 
 /* ---- http_access.c ---- */
 

@@ -10,41 +10,41 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "scheduler/apply.h"
-#include "scheduler/wall.h"
+#include "scheduler/fault_watch.h"
+#include "scheduler/prune.h"
+#include "scheduler/round.h"
+#include "scheduler/store_listen.h"
+#include "scheduler/store_news.h"
+#include "scheduler/writer.h"
 
 #define HOUSEKEEPING_NS (5 * KVR_S)
 #define AGENT_LOST_NS   (60 * KVR_S)
+#define NEWS_NS         (2 * KVR_S)    /* where none was announced */
+#define ABSENCE_NS      (2 * KVR_S)    /* shorter ones are not kept */
 #define PRUNE_NS        (100 * KVR_MS) /* or as long as the last reports took; then reports come */
-
-/* One report, one order or one entry of the audit log. */
-struct waiting {
-    struct kvr_report *report; /* or NULL */
-    struct order *order;       /* or NULL */
-    struct audit_entry audit;  /* where neither is there */
-    kvr_ns since;              /* it waits */
-    ingest_answered *answered;
-    void *self;
-    kvr_status status;
-    uint64_t acknowledged;
-    struct kvr_error error;
-};
 
 struct ingest {
     struct ingest_options options;
-    struct apply *apply;
+    struct writer *writer;
     kvr_ns housekeeping_at;
-    kvr_ns round_took; /* to store the last reports */
-    bool pruning;      /* rows past their retention may be left */
-    struct wall wall;  /* the writer's own, as the members above */
+    kvr_ns round_took;  /* to take the last reports */
+    uint64_t commits;   /* that were seen */
+    struct prune prune; /* the writer's own, as the members above */
 
+    struct store_listener *listener; /* NULL: with SQLite */
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t change;
-    bool stopping;           /* by lock, as the next two */
+    pthread_cond_t change, settling;
+    bool stopping;           /* by lock, as all until under_way */
+    bool heard;              /* another scheduler has committed */
+    bool asked;              /* a reader waits for a commit */
+    uint64_t settled;        /* times that nothing was open, or was committed */
+    uint64_t given_up;       /* 1 + settled when a reader waited in vain; 0: none has */
     struct waiting *waiting; /* INGEST_WAITING_MAX */
     int waiting_count;
-    struct ingest_load round;  /* by lock: what the writer took */
-    struct waiting *under_way; /* the writer's own: the same */
+    struct ingest_load load;   /* waiting and since: what the writer took */
+    struct waiting *under_way; /* the writer's own: as many; and those that are answered */
+    struct round reports;
 };
 
 static kvr_status submit(struct ingest *ingest, const struct waiting *waiting)
@@ -64,12 +64,13 @@ static kvr_status submit(struct ingest *ingest, const struct waiting *waiting)
     return taken ? KVR_OK : KVR_AGAIN;
 }
 
-kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report,
+kvr_status ingest_submit(struct ingest *ingest, struct kvr_report *report, struct ingest_body body,
                          ingest_answered *answered, void *self)
 {
     /* Its agent lives, however long the database takes. */
     fleet_hear(ingest->options.fleet, report, kvr_clock_now());
-    return submit(ingest, &(struct waiting){.report = report, .answered = answered, .self = self});
+    return submit(ingest, &(struct waiting){
+                              .report = report, .body = body, .answered = answered, .self = self});
 }
 
 kvr_status ingest_order(struct ingest *ingest, struct order *order, ingest_answered *answered,
@@ -83,7 +84,7 @@ struct ingest_load ingest_load(struct ingest *ingest)
     struct ingest_load load;
 
     pthread_mutex_lock(&ingest->lock);
-    load = ingest->round;
+    load = ingest->load;
     load.waiting += ingest->waiting_count;
     if (load.since == 0 && ingest->waiting_count > 0)
         load.since = ingest->waiting[0].since;
@@ -91,160 +92,108 @@ struct ingest_load ingest_load(struct ingest *ingest)
     return load;
 }
 
-/* For a reader of the log, in the order of the commits. */
-static void log_audit(const struct audit_entry *entry, bool stored)
+void ingest_settle(struct ingest *ingest, kvr_ns within)
 {
-    if (entry->action[0] != '\0')
-        kvr_log(stored ? KVR_LOG_INFO : KVR_LOG_ERROR, "audit: %s%s%s by %s%s%s from %s: %s%s%s%s",
-                entry->action, entry->object[0] != '\0' ? " " : "", entry->object,
-                entry->actor[0] != '\0' ? entry->actor : "a stranger",
-                entry->via[0] != '\0' ? ", " : "", entry->via, entry->from, entry->outcome,
-                entry->detail[0] != '\0' ? ": " : "", entry->detail,
-                stored ? "" : " (the audit log could not be written)");
+    kvr_ns at = kvr_clock_now() + within;
+    struct timespec until = {.tv_sec = (time_t)(at / KVR_S), .tv_nsec = (long)(at % KVR_S)};
+    uint64_t settled;
+    int result = 0;
+
+    pthread_mutex_lock(&ingest->lock);
+    settled = ingest->settled;
+    if (ingest->load.open_since != 0) {
+        ingest->asked = true;
+        pthread_cond_signal(&ingest->change);
+    }
+    while (ingest->load.open_since != 0 && ingest->settled == settled && result != ETIMEDOUT &&
+           ingest->given_up != settled + 1)
+        result = pthread_cond_timedwait(&ingest->settling, &ingest->lock, &until);
+    if (result == ETIMEDOUT) /* those behind do not wait for the same commit */
+        ingest->given_up = settled + 1;
+    pthread_mutex_unlock(&ingest->lock);
 }
 
 void ingest_audit(struct ingest *ingest, const struct audit_entry *entry)
 {
     if (submit(ingest, &(struct waiting){.audit = *entry}) != KVR_OK)
-        log_audit(entry, false);
+        audit_log(entry, false);
 }
 
 /* ---- writer thread ---- */
 
-static int64_t wall_now(struct ingest *ingest)
+/* Also other schedulers are listened to. */
+static kvr_ns wait_until(struct ingest *ingest)
 {
-    return wall_time(&ingest->wall, kvr_clock_now(), kvr_clock_wall());
+    kvr_ns now = kvr_clock_now(), at = ingest->housekeeping_at;
+    kvr_ns due = writer_due(ingest->writer, ingest->asked);
+
+    if (prune_wanted(&ingest->prune))
+        return now;
+    if (store_news_wanted(ingest->options.store) && now + NEWS_NS < at)
+        at = now + NEWS_NS;
+    return due < at ? due : at;
 }
 
-/* Waits for reports, for housekeeping, or for the end. Returns how many it took. */
+/* By lock. Waits for reports, for a commit, for housekeeping, or for the end. */
+static void await(struct ingest *ingest)
+{
+    int result = 0;
+
+    while (ingest->waiting_count == 0 && !ingest->stopping && !ingest->heard &&
+           result != ETIMEDOUT) {
+        kvr_ns at = wait_until(ingest);
+        struct timespec until = {.tv_sec = (time_t)(at / KVR_S), .tv_nsec = (long)(at % KVR_S)};
+
+        result = pthread_cond_timedwait(&ingest->change, &ingest->lock, &until);
+    }
+}
+
+/* Returns how many it took. */
 static int take(struct ingest *ingest, bool *ret_stopping)
 {
-    kvr_ns at = ingest->pruning ? kvr_clock_now() : ingest->housekeeping_at;
-    struct timespec until = {.tv_sec = (time_t)(at / KVR_S), .tv_nsec = (long)(at % KVR_S)};
     struct waiting *taken;
-    int count, result = 0;
+    int count;
 
     pthread_mutex_lock(&ingest->lock);
-    while (ingest->waiting_count == 0 && !ingest->stopping && result != ETIMEDOUT)
-        result = pthread_cond_timedwait(&ingest->change, &ingest->lock, &until);
+    await(ingest);
+    ingest->heard = false;
     taken = ingest->waiting;
     count = ingest->waiting_count;
     ingest->waiting = ingest->under_way;
     ingest->waiting_count = 0;
     ingest->under_way = taken;
-    ingest->round = (struct ingest_load){count, count > 0 ? taken[0].since : 0};
+    ingest->load.waiting = count;
+    ingest->load.since = count > 0 ? taken[0].since : 0;
     *ret_stopping = ingest->stopping;
     pthread_mutex_unlock(&ingest->lock);
     return count;
 }
 
-static kvr_status apply_reports(struct ingest *ingest, int count, int64_t now_ns,
-                                struct kvr_error *error)
+/* What others see of the writer; and readers that wait for a commit go on. */
+static void show(struct ingest *ingest)
 {
-    for (int i = 0; i < count; i++) {
-        struct waiting *waiting = &ingest->under_way[i];
+    struct writer_counts counts = writer_counts(ingest->writer);
+    bool committed = counts.commits != ingest->commits;
 
-        if (waiting->report == NULL)
-            continue;
-        waiting->status = apply_report(ingest->apply, waiting->report, now_ns,
-                                       &waiting->acknowledged, &waiting->error);
-        if (waiting->status == KVR_REFUSED)
-            metrics_refused(ingest->options.metrics);
-        if (waiting->status != KVR_OK && waiting->status != KVR_STALE &&
-            waiting->status != KVR_REFUSED && waiting->status != KVR_AGAIN) {
-            *error = waiting->error;
-            return waiting->status;
-        }
+    ingest->commits = counts.commits;
+    pthread_mutex_lock(&ingest->lock);
+    ingest->load.journal_bytes = counts.journal_bytes;
+    ingest->load.journal_writes = counts.journal_writes;
+    ingest->load.open_since = counts.open_since;
+    ingest->load.oldest_since = counts.oldest_since;
+    if (counts.open_since == 0 || committed) {
+        ingest->asked = false;
+        ingest->settled++;
+        pthread_cond_broadcast(&ingest->settling);
     }
-    return apply_flush(ingest->apply, now_ns, error);
+    pthread_mutex_unlock(&ingest->lock);
+    if (committed)
+        prune_after_round(&ingest->prune);
 }
 
-static kvr_status database_failed(struct ingest *ingest, struct kvr_error *error)
+static bool is_acknowledged(const struct waiting *waiting, kvr_status status)
 {
-    return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
-                         store_problem(ingest->options.store));
-}
-
-static kvr_status apply_audit(struct ingest *ingest, int count, int64_t now_ns,
-                              struct kvr_error *error)
-{
-    for (int i = 0; i < count; i++) {
-        struct waiting *waiting = &ingest->under_way[i];
-        struct audit_entry *entry =
-            waiting->order != NULL ? &waiting->order->audit : &waiting->audit;
-
-        if (entry->action[0] == '\0')
-            continue;
-        if (waiting->order != NULL) {
-            snprintf(entry->outcome, sizeof(entry->outcome), "%s",
-                     waiting->status == KVR_OK ? "done" : kvr_status_name(waiting->status));
-            if (waiting->status != KVR_OK)
-                memcpy(entry->detail, waiting->error.detail, sizeof(entry->detail));
-        }
-        if (!store_add_audit(ingest->options.store, entry, now_ns))
-            return database_failed(ingest, error);
-    }
-    return KVR_OK;
-}
-
-/* After the reports: an order may be about a request of the same round. */
-static kvr_status apply_orders(struct ingest *ingest, int count, int64_t now_ns,
-                               struct kvr_error *error)
-{
-    for (int i = 0; i < count; i++) {
-        struct waiting *waiting = &ingest->under_way[i];
-
-        if (waiting->order == NULL)
-            continue;
-        waiting->status =
-            order_store(ingest->options.store, waiting->order, now_ns, &waiting->error);
-        if (waiting->status == KVR_SYSTEM) {
-            strcpy(waiting->order->audit.outcome, "failed");
-            *error = waiting->error;
-            return KVR_SYSTEM;
-        }
-    }
-    return KVR_OK;
-}
-
-/* Commits all reports of the round, or none: a failure of the database fails all of them. */
-static kvr_status commit_round(struct ingest *ingest, int count, int64_t now_ns,
-                               struct kvr_error *error)
-{
-    struct store *store = ingest->options.store;
-
-    if (!store_begin(store))
-        return database_failed(ingest, error);
-    KVR_TRY(apply_reports(ingest, count, now_ns, error));
-    KVR_TRY(apply_orders(ingest, count, now_ns, error));
-    KVR_TRY(apply_audit(ingest, count, now_ns, error));
-    if (!store_commit(store))
-        return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database cannot commit: %s",
-                             store_problem(store));
-    return KVR_OK;
-}
-
-static void tell_fleet_one(struct ingest *ingest, const struct kvr_report *report, int64_t now_ns)
-{
-    char host[KVR_NAME_BYTES];
-
-    if (fleet_find_twin(ingest->options.fleet, report, kvr_clock_now(), host))
-        kvr_log_warning(
-            "two agents call themselves %s, on %s and on %s: they are shown as one, and "
-            "each one's transfers as lost when the other reports; give each a --name of "
-            "its own",
-            report->agent, report->facts->host, host);
-    if (!fleet_update(ingest->options.fleet, report, kvr_clock_now(), now_ns))
-        kvr_log_warning("agent %s is not shown: there are %d others", report->agent,
-                        FLEET_AGENTS_MAX);
-}
-
-/* After the commit, so that a change that was rolled back is still a change the next time. */
-static void tell_fleet(struct ingest *ingest, int count, int64_t now_ns)
-{
-    for (int i = 0; i < count; i++)
-        if (ingest->under_way[i].report != NULL && ingest->under_way[i].status == KVR_OK)
-            tell_fleet_one(ingest, ingest->under_way[i].report, now_ns);
+    return status == KVR_OK && waiting->status == KVR_OK && waiting->report != NULL;
 }
 
 /* Orders that could not be read come with a later answer. */
@@ -253,12 +202,13 @@ static void answer_one(struct ingest *ingest, struct waiting *waiting, kvr_statu
 {
     struct kvr_report_answer answer = {0};
 
-    log_audit(waiting->order != NULL ? &waiting->order->audit : &waiting->audit, status == KVR_OK);
+    audit_log(waiting->order != NULL ? &waiting->order->audit : &waiting->audit, status == KVR_OK);
     if (waiting->answered == NULL)
         return;
-    if (status == KVR_OK && waiting->status == KVR_OK && waiting->report != NULL) {
+    if (is_acknowledged(waiting, status)) {
         answer.acknowledged = waiting->acknowledged;
-        if (!store_list_orders(ingest->options.store, waiting->report->agent, waiting->report->boot,
+        if (round_next_has_orders(&ingest->reports) &&
+            !store_list_orders(ingest->options.store, waiting->report->agent, waiting->report->boot,
                                answer.orders, &answer.order_count))
             answer.order_count = 0;
     }
@@ -269,65 +219,62 @@ static void answer_one(struct ingest *ingest, struct waiting *waiting, kvr_statu
     kvr_report_free(waiting->report);
 }
 
-/* Before the rollback: problem is what else than the database refused, or NULL. */
-static void not_stored(struct ingest *ingest, const char *problem)
+static void answer_all(struct ingest *ingest, int count, kvr_status status,
+                       const struct kvr_error *error)
 {
-    struct store *store = ingest->options.store;
-
-    health_failed(ingest->options.health, problem != NULL ? HEALTH_COMMITS : store_trouble(store),
-                  problem != NULL ? problem : store_problem(store));
+    round_begin(&ingest->reports);
+    for (int i = 0; i < count; i++)
+        if (is_acknowledged(&ingest->under_way[i], status))
+            round_add(&ingest->reports, ingest->under_way[i].report);
+    round_find_orders(&ingest->reports, ingest->options.store);
+    for (int i = 0; i < count; i++)
+        answer_one(ingest, &ingest->under_way[i], status, error);
 }
 
 static void round_over(struct ingest *ingest)
 {
     pthread_mutex_lock(&ingest->lock);
-    ingest->round = (struct ingest_load){0};
+    ingest->load.waiting = 0;
+    ingest->load.since = 0;
     pthread_mutex_unlock(&ingest->lock);
 }
 
 static void write_round(struct ingest *ingest, int count)
 {
-    int64_t now_ns = wall_now(ingest);
     kvr_ns begin = kvr_clock_now();
     struct kvr_error error = {0};
-    kvr_status status = commit_round(ingest, count, now_ns, &error);
+    kvr_status status = writer_take(ingest->writer, ingest->under_way, count, &error);
 
-    if (status == KVR_OK) {
-        metrics_committed(ingest->options.metrics, kvr_clock_now() - begin);
-        if (store_has_written(ingest->options.store))
-            health_stored(ingest->options.health);
-        apply_count(ingest->apply, ingest->options.metrics, ingest->options.changes, now_ns);
-        tell_fleet(ingest, count, now_ns);
-    } else {
-        not_stored(ingest, status == KVR_NO_MEMORY ? error.detail : NULL);
-        store_rollback(ingest->options.store);
-    }
-    apply_reset(ingest->apply);
-    for (int i = 0; i < count; i++)
-        answer_one(ingest, &ingest->under_way[i], status, &error);
+    show(ingest); /* before the answers: a reader may ask as soon as it has one */
+    answer_all(ingest, count, status, &error);
     ingest->round_took = kvr_clock_now() - begin;
     round_over(ingest);
+}
+
+/* ---- housekeeping ---- */
+
+struct losing {
+    struct ingest *ingest;
+    const char *agent;
+    const struct fleet_boots *alive;
+    const char *detail;
+};
+
+static kvr_status lose_work(void *self, int64_t now_ns, struct kvr_error *error)
+{
+    const struct losing *losing = self;
+
+    (void)now_ns;
+    return apply_agent_gone(writer_apply(losing->ingest->writer), losing->agent, losing->alive,
+                            losing->detail, error);
 }
 
 static bool lose(struct ingest *ingest, const char *agent, const struct fleet_boots *alive,
                  const char *detail)
 {
-    struct store *store = ingest->options.store;
-    struct kvr_error error = {0};
-    bool stored = store_begin(store) &&
-                  apply_agent_gone(ingest->apply, agent, alive, detail, &error) == KVR_OK &&
-                  apply_flush(ingest->apply, wall_now(ingest), &error) == KVR_OK &&
-                  store_commit(store);
+    struct losing losing = {ingest, agent, alive, detail};
 
-    if (stored) {
-        apply_count(ingest->apply, ingest->options.metrics, ingest->options.changes,
-                    wall_now(ingest));
-    } else {
-        not_stored(ingest, NULL);
-        store_rollback(store);
-    }
-    apply_reset(ingest->apply);
-    return stored;
+    return writer_run(ingest->writer, lose_work, &losing);
 }
 
 /* Ends the transfers of agents, and of starts of agents, that will not report any more. Where the
@@ -351,37 +298,18 @@ static void lose_silent(struct ingest *ingest)
     }
 }
 
-/* One transaction. False: nothing is left, or the database refuses. */
-static bool prune_some(struct ingest *ingest, int64_t before_ns)
-{
-    struct store *store = ingest->options.store;
-    uint64_t removed, states[STATE_END] = {0};
-
-    if (!store_begin(store) || !store_prune(store, before_ns, states, &removed) ||
-        !store_commit(store)) {
-        kvr_log_error("rows past --retention stay: %s", store_problem(store));
-        not_stored(ingest, NULL);
-        store_rollback(store);
-        return false;
-    }
-    metrics_forgotten(ingest->options.metrics, states);
-    if (removed > 0)
-        apply_forget(ingest->apply);
-    else
-        fleet_prune(ingest->options.fleet, before_ns);
-    return removed > 0;
-}
-
 /* Goes on after the next reports, so that they wait for little. */
 static void prune(struct ingest *ingest)
 {
-    int64_t before_ns = ingest_kept_since((kvr_ns)wall_now(ingest), ingest->options.retention);
+    struct prune *prune = &ingest->prune;
     kvr_ns until =
         kvr_clock_now() + (ingest->round_took > PRUNE_NS ? ingest->round_took : (kvr_ns)PRUNE_NS);
 
+    (void)writer_commit(ingest->writer); /* else it is rolled back: room may be what it lacks */
+    show(ingest);
     do
-        ingest->pruning = prune_some(ingest, before_ns);
-    while (ingest->pruning && kvr_clock_now() < until);
+        prune_some(prune, writer_wall(ingest->writer));
+    while (prune_holds(prune) || (prune_wanted(prune) && kvr_clock_now() < until));
 }
 
 /* Also where no report comes that could not be stored. */
@@ -393,39 +321,123 @@ static void look_for_database(struct ingest *ingest)
         health_clear(ingest->options.health, HEALTH_MISSING);
 }
 
+struct summing {
+    struct ingest *ingest;
+    bool more;
+};
+
+static kvr_status sum_up_work(void *self, int64_t now_ns, struct kvr_error *error)
+{
+    struct summing *summing = self;
+
+    return apply_sum_up(writer_apply(summing->ingest->writer), now_ns, &summing->more, error);
+}
+
 /* A few transactions, so that reports wait for little; the rest at the next housekeeping. */
 static void sum_up(struct ingest *ingest)
 {
-    struct store *store = ingest->options.store;
+    struct summing summing = {.ingest = ingest, .more = true};
     kvr_ns until = kvr_clock_now() + PRUNE_NS;
-    bool more = true, stored = true;
+    bool stored = true;
 
-    while (more && stored && kvr_clock_now() < until) {
-        struct kvr_error error = {0};
+    while (summing.more && stored && kvr_clock_now() < until)
+        stored = writer_run(ingest->writer, sum_up_work, &summing);
+}
 
-        stored = store_begin(store) &&
-                 apply_sum_up(ingest->apply, wall_now(ingest), &more, &error) == KVR_OK &&
-                 store_commit(store);
-        if (stored) {
-            apply_count(ingest->apply, ingest->options.metrics, NULL, wall_now(ingest));
-        } else {
-            not_stored(ingest, NULL);
-            store_rollback(store);
-        }
-        apply_reset(ingest->apply);
-    }
+static void measure(struct ingest *ingest)
+{
+    uint64_t bytes = store_size(ingest->options.store);
+
+    pthread_mutex_lock(&ingest->lock);
+    ingest->load.database_bytes = bytes;
+    pthread_mutex_unlock(&ingest->lock);
+}
+
+static kvr_status presence_work(void *self, int64_t now_ns, struct kvr_error *error)
+{
+    struct ingest *ingest = self;
+
+    (void)now_ns;
+    if (store_news_prune(ingest->options.store))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
+                         store_problem(ingest->options.store));
+}
+
+/* ---- what broke ---- */
+
+static kvr_status faults_kept(const struct ingest *ingest, bool kept, struct kvr_error *error)
+{
+    return kept ? KVR_OK
+                : kvr_error_set(error, KVR_SYSTEM, "ingest", "the database refused: %s",
+                                store_problem(ingest->options.store));
+}
+
+static kvr_status start_work(void *self, int64_t now_ns, struct kvr_error *error)
+{
+    struct ingest *ingest = self;
+
+    return faults_kept(
+        ingest, fault_watch_start(apply_faults(writer_apply(ingest->writer)), now_ns), error);
+}
+
+/* With PostgreSQL another scheduler may go on. */
+static kvr_status stop_work(void *self, int64_t now_ns, struct kvr_error *error)
+{
+    struct ingest *ingest = self;
+
+    return faults_kept(ingest,
+                       ingest->listener != NULL ||
+                           fault_watch_stop(apply_faults(writer_apply(ingest->writer)), now_ns),
+                       error);
+}
+
+static kvr_status silence_work(void *self, int64_t now_ns, struct kvr_error *error)
+{
+    struct ingest *ingest = self;
+    struct fault_watch *faults = apply_faults(writer_apply(ingest->writer));
+    kvr_ns away = fleet_take_absence(ingest->options.fleet);
+    bool kept = fault_watch_fleet(faults, ingest->options.fleet, kvr_clock_now(), now_ns);
+
+    if (kept && away >= ABSENCE_NS)
+        kept = fault_watch_absence(faults, away, now_ns);
+    return faults_kept(ingest, kept, error);
 }
 
 static void keep_house(struct ingest *ingest)
 {
     int64_t oldest_ns;
 
+    measure(ingest);
     look_for_database(ingest);
     if (store_oldest_live(ingest->options.store, &oldest_ns))
         metrics_set_oldest(ingest->options.metrics, oldest_ns);
-    lose_silent(ingest);
-    sum_up(ingest);
-    ingest->pruning = ingest->options.retention != KVR_NEVER;
+    /* The other schedulers see that this one lives. */
+    if (writer_run(ingest->writer, presence_work, ingest)) {
+        if (!store_leads(ingest->options.store))
+            return;
+        writer_rest(ingest->writer);
+        (void)writer_run(ingest->writer, silence_work, ingest); /* else at the next housekeeping */
+        lose_silent(ingest);
+        sum_up(ingest);
+    } else if (!store_leads(ingest->options.store)) {
+        return;
+    }
+    prune_after_pause(&ingest->prune);
+}
+
+/* Also at the end: what was acknowledged is then in the database. */
+static void commit_if_due(struct ingest *ingest, bool stopping)
+{
+    bool asked;
+
+    pthread_mutex_lock(&ingest->lock);
+    asked = ingest->asked;
+    pthread_mutex_unlock(&ingest->lock);
+    if (!stopping && kvr_clock_now() < writer_due(ingest->writer, asked))
+        return;
+    (void)writer_commit(ingest->writer); /* else the health says why */
+    show(ingest);
 }
 
 static void *writer_main(void *self)
@@ -433,27 +445,44 @@ static void *writer_main(void *self)
     struct ingest *ingest = self;
     bool stopping = false;
 
+    (void)writer_run(ingest->writer, start_work, ingest); /* else a gap is not kept */
     while (!stopping) {
         int count = take(ingest, &stopping);
 
         if (count > 0)
             write_round(ingest, count);
-        if (kvr_clock_now() >= ingest->housekeeping_at) {
+        else
+            writer_hear(ingest->writer);
+        commit_if_due(ingest, stopping);
+        if (!stopping && kvr_clock_now() >= ingest->housekeeping_at) {
             keep_house(ingest);
+            show(ingest);
             ingest->housekeeping_at = kvr_clock_now() + HOUSEKEEPING_NS;
         }
-        if (ingest->pruning)
+        if (!stopping && prune_wanted(&ingest->prune))
             prune(ingest);
     }
+    (void)writer_run(ingest->writer, stop_work, ingest);
     return NULL;
 }
 
 /* ---- start and stop ---- */
 
+static void hear(void *self)
+{
+    struct ingest *ingest = self;
+
+    pthread_mutex_lock(&ingest->lock);
+    ingest->heard = true;
+    pthread_cond_signal(&ingest->change);
+    pthread_mutex_unlock(&ingest->lock);
+}
+
 kvr_status ingest_start(const struct ingest_options *options, struct ingest **ret_ingest,
                         struct kvr_error *error)
 {
     struct ingest *ingest = calloc(1, sizeof(*ingest));
+    kvr_status status = KVR_OK;
     int failed;
 
     if (ingest == NULL)
@@ -463,14 +492,38 @@ kvr_status ingest_start(const struct ingest_options *options, struct ingest **re
         ingest->options.agent_lost = AGENT_LOST_NS;
     pthread_mutex_init(&ingest->lock, NULL);
     kvr_condition_init(&ingest->change);
-    ingest->apply = apply_open(options->store, options->fleet);
+    kvr_condition_init(&ingest->settling);
     ingest->waiting = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
     ingest->under_way = calloc(INGEST_WAITING_MAX, sizeof(struct waiting));
-    if (ingest->apply == NULL || ingest->waiting == NULL || ingest->under_way == NULL) {
+    if (ingest->waiting == NULL || ingest->under_way == NULL)
+        status = kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for the writer");
+    else
+        status = writer_open(&(struct writer_options){.store = options->store,
+                                                      .fleet = options->fleet,
+                                                      .metrics = options->metrics,
+                                                      .health = options->health,
+                                                      .changes = options->changes},
+                             &ingest->writer, error);
+    if (status != KVR_OK) {
         ingest_close(ingest);
-        return kvr_error_set(error, KVR_NO_MEMORY, "ingest", "no memory for the writer");
+        return status;
     }
     ingest->housekeeping_at = kvr_clock_now() + HOUSEKEEPING_NS;
+    measure(ingest);
+    ingest->prune = prune_begin(&(struct prune_options){.apply = writer_apply(ingest->writer),
+                                                        .store = options->store,
+                                                        .fleet = options->fleet,
+                                                        .metrics = options->metrics,
+                                                        .health = options->health,
+                                                        .retention = options->retention,
+                                                        .bound = options->bound});
+    if (options->place != NULL)
+        status =
+            store_listen(options->place, options->store, hear, ingest, &ingest->listener, error);
+    if (status != KVR_OK) {
+        ingest_close(ingest);
+        return status;
+    }
     failed = kvr_thread_start("writer", writer_main, ingest, &ingest->thread);
     if (failed != 0) {
         ingest_close(ingest);
@@ -493,10 +546,12 @@ struct ingest *ingest_close(struct ingest *ingest)
 {
     if (ingest == NULL)
         return NULL;
-    apply_close(ingest->apply);
+    ingest->listener = store_listen_end(ingest->listener);
+    writer_close(ingest->writer);
     free(ingest->waiting);
     free(ingest->under_way);
     pthread_cond_destroy(&ingest->change);
+    pthread_cond_destroy(&ingest->settling);
     pthread_mutex_destroy(&ingest->lock);
     free(ingest);
     return NULL;

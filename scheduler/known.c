@@ -1,6 +1,7 @@
 #include "scheduler/known.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define KNOWN_MAX 16384 /* transfers, 20 MB */
 
@@ -9,6 +10,8 @@ static void drop_reported(struct known_transfer *known)
     for (struct reported *next, *reported = known->reported; reported != NULL; reported = next) {
         next = reported->next;
         event_pack_free(&reported->pack);
+        free(reported->spans);
+        free(reported->pages);
         free(reported);
     }
     known->reported = NULL;
@@ -38,7 +41,7 @@ void known_end(struct known *known, bool committed)
 
     for (one = known->touched; one != NULL; one = next) {
         next = one->next;
-        one->touched = false;
+        one->touched = one->dirty = false;
         drop_reported(one);
         if (!committed || one->remove || one->transfer.ordinal == 0 ||
             !has_news_to_come(&one->transfer))
@@ -47,6 +50,17 @@ void known_end(struct known *known, bool committed)
     known->touched = NULL;
     if (HASH_COUNT(known->all) > KNOWN_MAX)
         known_forget(known);
+}
+
+void known_forget_ended(struct known *known)
+{
+    struct known_transfer *one, *next;
+
+    for (one = known->all; one != NULL; one = next) {
+        next = one->hh.next;
+        if (!transfer_state_live(one->transfer.state))
+            forget(known, one);
+    }
 }
 
 void known_forget(struct known *known)
@@ -85,6 +99,8 @@ struct known_transfer *known_touch(struct known *known, uint64_t id)
     HASH_FIND(hh, known->all, &id, sizeof(id), one);
     if (one == NULL)
         one = load(known, id);
+    if (one != NULL)
+        one->dirty = true;
     if (one == NULL || one->touched)
         return one;
     one->touched = true;
@@ -131,6 +147,28 @@ struct reported *known_reported(struct known_transfer *transfer, const struct kv
     return reported;
 }
 
+static bool keep(const uint8_t *packed, uint32_t bytes, uint8_t **kept, uint32_t *kept_bytes)
+{
+    uint8_t *own;
+
+    if (bytes == 0)
+        return true;
+    own = realloc(*kept, bytes);
+    if (own == NULL)
+        return false;
+    memcpy(own, packed, bytes);
+    *kept = own;
+    *kept_bytes = bytes;
+    return true;
+}
+
+bool known_keep_records(struct reported *reported, const struct kvr_event *event)
+{
+    return event->kind != KVR_EVENT_ENDED ||
+           (keep(event->spans, event->spans_bytes, &reported->spans, &reported->spans_bytes) &&
+            keep(event->pages, event->pages_bytes, &reported->pages, &reported->pages_bytes));
+}
+
 static bool store_reported(struct store *store, struct known_transfer *known)
 {
     bool stored = true;
@@ -146,6 +184,8 @@ static bool store_reported(struct store *store, struct known_transfer *known)
                                       .bytes = reported->pack.count,
                                       .spans = reported->spans,
                                       .spans_bytes = reported->spans_bytes,
+                                      .pages = reported->pages,
+                                      .pages_bytes = reported->pages_bytes,
                                   });
     return stored;
 }
@@ -156,12 +196,18 @@ bool known_flush(struct known *known)
     bool stored = true;
 
     for (struct known_transfer *one = known->touched; one != NULL && stored; one = one->next) {
+        if (!one->dirty)
+            continue;
         if (one->remove)
-            stored = one->state_before == STATE_END || store_delete_transfer(store, one->id);
+            stored = one->transfer.ordinal == 0 || store_delete_transfer(store, one->id);
         else if (one->transfer.updated_ns != 0) /* 0: looked for, not there */
             stored = store_reported(store, one) && store_put_transfer(store, &one->transfer);
         if (stored && (one->remove || !transfer_state_live(one->transfer.state)))
             stored = store_drop_orders(store, one->id);
+        if (stored && one->remove)
+            one->transfer.ordinal = one->transfer.last_event = 0; /* if it is opened again */
+        one->dirty = false;
+        drop_reported(one);
     }
     return stored;
 }

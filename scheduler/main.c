@@ -1,8 +1,11 @@
 /* kvrail-scheduler: its options, its limits, and the signals that it waits for. */
 #include <limits.h>
+#include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/absence.h"
@@ -15,17 +18,21 @@
 #include "base/version.h"
 #include "scheduler/page.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/store_import.h"
 #include "tls/tls_options.h"
 
-#define FILES_BESIDE 64 /* beside connections */
-#define STATE_NEEDED (64ull << 20)
+#define FILES_BESIDE       64 /* beside connections */
+#define STATE_NEEDED       (64ull << 20)
+#define DATABASE_URL_BYTES 1024
 
 struct config {
     char listen[KVR_ADDRESS_TEXT_BYTES];
     char port_file[PATH_MAX];
     char state_dir[PATH_MAX - 64];
+    char database[DATABASE_URL_BYTES], password_file[PATH_MAX], import[PATH_MAX];
     char web_root[PATH_MAX];
     kvr_ns retention;
+    uint64_t database_bytes;
     struct kvr_tls_config tls;
     char token_file[PATH_MAX];
     struct kvr_option_list hosts, open;
@@ -90,7 +97,29 @@ static const struct kvr_option options[] = {
      .value = "DIR",
      .fallback = ".",
      KVR_OPTION_STRING(struct config, state_dir),
-     .help = "Holds the database kvrail.db, of this scheduler alone. Made if it is missing."},
+     .help = "Holds the database kvrail.db, of this scheduler alone; with --database a lock alone. "
+             "Made if it is missing."},
+    {.name = "database",
+     .section = "state",
+     .value = "URL",
+     KVR_OPTION_STRING(struct config, database),
+     .help =
+         "Keep the state in PostgreSQL (14 or newer) instead: postgresql://USER@HOST/NAME. "
+         "It may name four hosts (HOST,HOST); each address that does not answer is waited for 3 s. "
+         "Several schedulers may have one database. The URL holds no password. Unless it has "
+         "sslmode=..., the server must prove its name (verify-full). The tables are made in "
+         "the schema kvrail."},
+    {.name = "database-password-file",
+     .section = "state",
+     .value = "FILE",
+     KVR_OPTION_STRING(struct config, password_file),
+     .help = "The password for --database, in the first line; read for each connection. Without "
+             "it libpq looks at PGPASSFILE, ~/.pgpass and service files."},
+    {.name = "import",
+     .value = "FILE",
+     KVR_OPTION_STRING(struct config, import),
+     .help = "Move the history of this kvrail.db into --database, compare the counts and exit. No "
+             "scheduler may use the file. Run it again after an interruption: it goes on."},
     {.name = "retention",
      .section = "state",
      .fallback = "7d",
@@ -98,6 +127,14 @@ static const struct kvr_option options[] = {
      .max = KVR_NEVER,
      KVR_OPTION_DURATION(struct config, retention),
      .help = "How long transfers and events are kept; \"never\" ends: keep everything."},
+    {.name = "database-bytes",
+     .section = "state",
+     .fallback = "0",
+     KVR_OPTION_SIZE(struct config, database_bytes),
+     .help =
+         "With more of SQLite's database in use, the oldest ended transfers go with their events, "
+         "however young they are, until 95 % of this are in use. Rows that come take the room "
+         "of those that went, so the file stays so large. 0: no bound."},
     {.name = "web-root",
      .section = "page",
      .value = "DIR",
@@ -112,9 +149,10 @@ static const struct kvr_option_part option_parts[] = {
 
 static const struct kvr_command command = {
     .name = "kvrail-scheduler",
-    .description = "Keeps the state of every transfer in SQLite and shows it: agents post their\n"
-                   "events here, /metrics is for Prometheus, /api/v1 for programs, / for people.\n"
-                   "Agents move data without it.",
+    .description =
+        "Keeps the state of every transfer, in SQLite or PostgreSQL, and shows it: agents\n"
+        "post their events here, /metrics is for Prometheus, /api/v1 for programs, / for people.\n"
+        "Agents move data without it.",
     .parts = option_parts,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
@@ -170,12 +208,22 @@ static void log_access(const struct config *config)
         kvr_log_info("all that reach the port may read and act: there is no --token-file");
 }
 
+static struct store_place place_of(const struct config *config, int stop_fd)
+{
+    return (struct store_place){.folder = config->state_dir,
+                                .stop_fd = stop_fd,
+                                .url = config->database[0] != '\0' ? config->database : NULL,
+                                .password_file =
+                                    config->password_file[0] != '\0' ? config->password_file : NULL,
+                                .retention = config->retention};
+}
+
 static kvr_status start(const struct config *config, const struct kvr_address *listen_at,
-                        struct scheduler *scheduler, struct kvr_error *error)
+                        int stop_fd, struct scheduler *scheduler, struct kvr_error *error)
 {
     struct scheduler_options parts = {
-        .state_dir = config->state_dir,
-        .retention = config->retention,
+        .place = place_of(config, stop_fd),
+        .database_bytes = config->database_bytes,
         .listen = *listen_at,
         .connections_max = config->connections_max,
         .connections_per_host = config->connections_per_host,
@@ -257,6 +305,44 @@ static kvr_status check_listen(const struct config *config, struct kvr_address *
                          config->listen);
 }
 
+/* Instead of a scheduler's work. */
+static int import(const struct config *config, int stop_fd)
+{
+    const struct store_place to = place_of(config, stop_fd);
+    struct kvr_error error = {0};
+    kvr_status status = import_run(config->import, &to, &error);
+
+    if (status != KVR_OK)
+        kvr_log_error("kvrail-scheduler: %s", error.detail);
+    kvr_log_flush();
+    return status == KVR_OK ? 0 : 1;
+}
+
+/* Before the first thread is made, so that every thread leaves them to the first one. Returns a
+ * descriptor that is readable once a signal to end has come; it stays pending. */
+static int block_signals(sigset_t *signals)
+{
+    sigset_t ends;
+    int fd;
+
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    *signals = ends;
+    sigaddset(signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    fd = signalfd(-1, &ends, SFD_CLOEXEC);
+    return fd > 0 ? fd : 0;
+}
+
+static bool must_stop(int stop_fd)
+{
+    struct pollfd stop = {.fd = stop_fd, .events = POLLIN};
+
+    return stop_fd != 0 && poll(&stop, 1, 0) > 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct config config;
@@ -265,23 +351,28 @@ int main(int argc, char **argv)
     struct kvr_address address;
     sigset_t signals;
     kvr_status status;
-    int exit_status;
+    int exit_status, stop_fd;
+    bool stopped;
 
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
+    stop_fd = block_signals(&signals);
+    if (config.import[0] != '\0')
+        return import(&config, stop_fd);
     if (kvr_tls_check(&config.tls, &error) != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
     if (check_listen(&config, &address, &error) != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
-    /* Blocked before the first thread is made, so that every thread leaves them to this one. */
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    status = start(&config, &address, &scheduler, &error);
-    if (status == KVR_OK)
+    if (config.database_bytes != 0 && config.database[0] != '\0')
+        return kvr_options_refuse(&command, "--database-bytes bounds the file of SQLite: give "
+                                            "--retention with --database");
+    /* Each answer frees a large block, and glibc then sorts all its small ones anew. */
+    (void)mallopt(M_MXFAST, 0);
+    status = start(&config, &address, stop_fd, &scheduler, &error);
+    stopped = status != KVR_OK && must_stop(stop_fd);
+    if (stopped)
+        kvr_log_info("a signal ended the start: %s", error.detail);
+    else if (status == KVR_OK)
         kvr_log_info("%s received: stopping",
                      wait_for_end(&signals, argc, argv, &config, &scheduler) == SIGTERM ? "SIGTERM"
                                                                                         : "SIGINT");
@@ -291,5 +382,5 @@ int main(int argc, char **argv)
     kvr_log_flush();
     if (status == KVR_INVALID)
         return KVR_EXIT_USAGE; /* another start would meet the same */
-    return status == KVR_OK ? 0 : 1;
+    return status == KVR_OK || stopped ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 /* Marks on the time axis: an agent started, or ended, and what its new start changed.
  *
- * An agent reports no options as such. Its facts show these of them: version, host, listen,
- * provider, insecure, and the number of its rails. Pure. */
+ * An agent's facts show its version, host, listen, provider, insecure, the number of its rails, and
+ * its options that are not default: of these a mark has the ones that differ. Pure. */
 #ifndef KVR_SCHEDULER_MARKS_H
 #define KVR_SCHEDULER_MARKS_H
 
@@ -16,11 +16,12 @@
     X(MARK_PROVIDER, "provider")                                                                   \
     X(MARK_INSECURE, "insecure")                                                                   \
     X(MARK_RAILS, "rails")                                                                         \
+    X(MARK_OPTIONS, "options")                                                                     \
     X(MARK_STOPPED, "stopped")
 
 typedef enum mark_kind { MARK_KIND_LIST(KVR_SYMBOL) MARK_KIND_END } mark_kind;
 
-#define MARK_TEXT_BYTES KVR_AGENT_ADDRESS_BYTES
+#define MARK_TEXT_BYTES KVR_AGENT_OPTIONS_BYTES
 
 struct mark {
     mark_kind kind;

@@ -197,6 +197,21 @@ void metrics_forgotten(struct metrics *metrics, const uint64_t counts[STATE_END]
     pthread_mutex_unlock(&metrics->lock);
 }
 
+void metrics_removed(struct metrics *metrics, metrics_why_removed why, uint64_t rows)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->database.removed[why] += rows;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void metrics_set_database(struct metrics *metrics, uint64_t used, uint64_t bound)
+{
+    pthread_mutex_lock(&metrics->lock);
+    metrics->database.used = used;
+    metrics->database.bound = bound;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
 static bool is_live(transfer_state state)
 {
     return state != STATE_END && transfer_state_live(state);

@@ -39,6 +39,14 @@ void metrics_set_insecure(struct metrics *metrics, bool insecure); /* it runs wi
 void metrics_set_states(struct metrics *metrics, const uint64_t counts[STATE_END]);
 /* So many transfers of each state are not there any more. */
 void metrics_forgotten(struct metrics *metrics, const uint64_t counts[STATE_END]);
+/* Rows that were removed, and why. */
+#define METRICS_REMOVED_LIST(X) X(METRICS_BY_AGE, "age") X(METRICS_BY_SIZE, "size")
+typedef enum metrics_why_removed {
+    METRICS_REMOVED_LIST(KVR_SYMBOL) METRICS_REMOVED_END
+} metrics_why_removed;
+void metrics_removed(struct metrics *metrics, metrics_why_removed why, uint64_t rows);
+/* Bytes in use, and the bound (0: none). */
+void metrics_set_database(struct metrics *metrics, uint64_t used, uint64_t bound);
 /* What the writer has changed of a transfer; STATE_END stands for not being there. */
 struct metrics_move {
     transfer_state from, to;

@@ -15,7 +15,7 @@ static void write_health(struct health *health, struct exposition *out)
         there[view.entries[i].problem] = true;
     exposition_one(out, false, "kvrail_ready",
                    "1 while /readyz answers 200: nothing keeps the scheduler from its work.",
-                   view.count == 0);
+                   health_worst(&view) == HEALTH_NOTED);
     exposition_gauge(out, "kvrail_scheduler_problem",
                      "1 while that keeps the scheduler from its work.");
     for (int i = 0; i < HEALTH_END; i++)
@@ -33,10 +33,23 @@ static void write_ingest(struct ingest *ingest, kvr_ns now, struct exposition *o
     struct ingest_load load = ingest_load(ingest);
 
     exposition_one(out, false, "kvrail_ingest_waiting",
-                   "Reports and orders that are not committed yet.", load.waiting);
+                   "Reports and orders that are not acknowledged yet.", load.waiting);
     exposition_one(out, false, "kvrail_ingest_oldest_seconds",
                    "How long the oldest of these has waited.",
                    load.since != 0 && now > load.since ? (double)(now - load.since) / 1e9 : 0);
+    exposition_one(out, true, "kvrail_journal_writes_total",
+                   "Rounds of reports that were written to the journal and acknowledged.",
+                   (double)load.journal_writes);
+    exposition_one(out, false, "kvrail_journal_bytes",
+                   "Of reports that are acknowledged and not in the database yet.",
+                   (double)load.journal_bytes);
+    exposition_one(out, false, "kvrail_journal_oldest_seconds",
+                   "How long the oldest of these has waited for its commit.",
+                   load.oldest_since != 0 && now > load.oldest_since
+                       ? (double)(now - load.oldest_since) / 1e9
+                       : 0);
+    exposition_one(out, false, "kvrail_database_bytes", "Of the database's files, or tables.",
+                   (double)load.database_bytes);
 }
 
 static void write_stream(struct stream *stream, struct exposition *out)
@@ -58,7 +71,5 @@ void metrics_write_self(const struct metrics_self *self, kvr_ns now, struct expo
     write_health(self->health, out);
     write_ingest(self->ingest, now, out);
     write_stream(self->stream, out);
-    exposition_one(out, false, "kvrail_database_bytes", "Of the database's files.",
-                   (double)store_file_bytes(self->state_dir));
     process_series_write(out);
 }

@@ -9,7 +9,6 @@ struct metrics_self { /* borrowed */
     struct health *health;
     struct ingest *ingest;
     struct stream *stream;
-    const char *state_dir;
 };
 
 void metrics_write_self(const struct metrics_self *self, kvr_ns now, struct exposition *out);

@@ -64,6 +64,10 @@ struct metrics {
     uint64_t paths[2][KVR_PATH_END]; /* done transfers that moved bytes, by role */
     uint64_t bytes, retries, events, reports_refused, reports_contradicted;
     uint64_t absences;
+    struct {
+        uint64_t used, bound; /* bytes */
+        uint64_t removed[METRICS_REMOVED_END];
+    } database;
     struct http_counts http; /* the lock does not guard it */
     int64_t certificate_expiry;
     bool insecure;

@@ -122,6 +122,23 @@ static void write_access(const struct metrics *metrics, struct exposition *out)
                        (double)metrics->certificate_expiry);
 }
 
+static void write_database(const struct metrics *metrics, struct exposition *out)
+{
+    static const char *const whys[] = {METRICS_REMOVED_LIST(KVR_NAME)};
+
+    exposition_one(out, false, "kvrail_database_used_bytes",
+                   "Of the database, without its free pages.", (double)metrics->database.used);
+    exposition_one(out, false, "kvrail_database_bound_bytes",
+                   "--database-bytes: with more in use the oldest ended transfers go; 0: no bound.",
+                   (double)metrics->database.bound);
+    exposition_counter(out, "kvrail_rows_removed_total",
+                       "Rows that were removed: past --retention (age), or beyond "
+                       "--database-bytes (size).");
+    for (int i = 0; i < METRICS_REMOVED_END; i++)
+        exposition_count(out, (const struct exposition_label[]){{"reason", whys[i]}, {NULL, NULL}},
+                         metrics->database.removed[i]);
+}
+
 static void write_work(const struct metrics *metrics, kvr_ns now, struct exposition *out)
 {
     exposition_one(out, true, "kvrail_ingest_events_total", "Events that were committed.",
@@ -146,6 +163,7 @@ void metrics_write(struct metrics *metrics, kvr_ns now, int64_t wall_ns, struct 
     pthread_mutex_lock(&metrics->lock);
     write_transfers(metrics, wall_ns, out);
     write_access(metrics, out);
+    write_database(metrics, out);
     write_work(metrics, now, out);
     pthread_mutex_unlock(&metrics->lock);
 }

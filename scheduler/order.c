@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "scheduler/api_parameters.h"
 #include "scheduler/api_transfers.h"
 
@@ -9,11 +10,11 @@ enum { OF_REQUEST, OF_TRANSFER, OF_AGENT };
 
 static const struct {
     const char *prefix;
-    kvr_order_kind kinds[2];
+    kvr_order_kind kinds[3]; /* the last one again where there are fewer */
 } families[] = {
-    [OF_REQUEST] = {"/api/v1/requests/", {KVR_ORDER_ABANDON, KVR_ORDER_RENEW}},
-    [OF_TRANSFER] = {"/api/v1/transfers/", {KVR_ORDER_CANCEL, KVR_ORDER_CANCEL}},
-    [OF_AGENT] = {"/api/v1/agents/", {KVR_ORDER_DRAIN, KVR_ORDER_RESUME}},
+    [OF_REQUEST] = {"/api/v1/requests/", {KVR_ORDER_ABANDON, KVR_ORDER_RENEW, KVR_ORDER_RENEW}},
+    [OF_TRANSFER] = {"/api/v1/transfers/", {KVR_ORDER_CANCEL, KVR_ORDER_CANCEL, KVR_ORDER_CANCEL}},
+    [OF_AGENT] = {"/api/v1/agents/", {KVR_ORDER_DRAIN, KVR_ORDER_RESUME, KVR_ORDER_RECORD}},
 };
 #define FAMILIES (sizeof(families) / sizeof(families[0]))
 
@@ -33,7 +34,8 @@ static bool parse_path(const char *path, struct order *order)
         memcpy(order->object, object, length);
         order->object[length] = '\0';
         order->kind = kvr_order_from_name(verb + 1);
-        return order->kind == families[i].kinds[0] || order->kind == families[i].kinds[1];
+        return order->kind == families[i].kinds[0] || order->kind == families[i].kinds[1] ||
+               order->kind == families[i].kinds[2];
     }
     return false;
 }
@@ -57,12 +59,17 @@ static bool parse_parameter(const char *name, const char *value, struct order *o
         if (api_number(value, 0, UINT32_MAX, &order->attempt))
             return true;
         api_bad_request(answer, "attempt", "attempt=%s is not the number of an attempt", value);
-    } else if (strcmp(name, "lease_ms") == 0 && order->kind == KVR_ORDER_RENEW) {
+    } else if ((strcmp(name, "lease_ms") == 0 && order->kind == KVR_ORDER_RENEW) ||
+               (strcmp(name, "for_ms") == 0 && order->kind == KVR_ORDER_RECORD)) {
         if (api_number(value, 1, 3600 * 1000, &number)) {
             order->lease_ns = (kvr_ns)number * KVR_MS;
             return true;
         }
-        api_bad_request(answer, "lease_ms", "lease_ms=%s is not a number from 1 to 3600000", value);
+        api_bad_request(answer, name,
+                        order->kind == KVR_ORDER_RENEW
+                            ? "lease_ms=%s is not a number from 1 to 3600000"
+                            : "for_ms=%s is not a number from 1 to 3600000",
+                        value);
     } else {
         api_bad_request(answer, name, "there is no parameter \"%s\" here", name);
     }
@@ -76,7 +83,8 @@ bool order_parse(const char *path, const struct api_query *query, struct order *
     if (!parse_path(path, ret_order)) {
         api_error(ret_answer, 404,
                   "orders are posted to /api/v1/requests/REQUEST/abandon and .../renew, "
-                  "/api/v1/transfers/ID/cancel, /api/v1/agents/NAME/drain and .../resume");
+                  "/api/v1/transfers/ID/cancel, /api/v1/agents/NAME/drain, .../resume and "
+                  ".../record");
         return false;
     }
     if (ret_order->kind == KVR_ORDER_CANCEL &&
@@ -91,6 +99,11 @@ bool order_parse(const char *path, const struct api_query *query, struct order *
     if (ret_order->kind == KVR_ORDER_RENEW && ret_order->lease_ns == 0) {
         api_bad_request(ret_answer, "lease_ms",
                         "renew needs lease_ms=1..3600000: how long from now on", NULL);
+        return false;
+    }
+    if (ret_order->kind == KVR_ORDER_RECORD && ret_order->lease_ns == 0) {
+        api_bad_request(ret_answer, "for_ms",
+                        "record needs for_ms=1..3600000: how long from now on", NULL);
         return false;
     }
     return true;
@@ -141,10 +154,14 @@ static kvr_status refuse_cancel(const struct transfer *transfer, struct kvr_erro
                          target->agent, target->lost ? "is lost" : "has not reported it yet");
 }
 
+/* The name is the asker's, and the sentence goes to the log, too. */
 static kvr_status refuse_agent(const char *name, struct kvr_error *error)
 {
+    char shown[KVR_REQUEST_BYTES];
+
+    kvr_text_show(name, sizeof(shown), shown);
     return kvr_error_set(error, KVR_NOT_FOUND, "order", "no agent %s is known that has not stopped",
-                         name);
+                         shown);
 }
 
 /* False: the database failed. order->count 0: no agent gets it. */
@@ -156,6 +173,8 @@ static bool add(struct store *store, struct order *order, int64_t now_ns)
     case KVR_ORDER_DRAIN:
     case KVR_ORDER_RESUME:
         return store_add_agent_order(store, order->object, order->kind, now_ns, &order->count);
+    case KVR_ORDER_RECORD:
+        return store_add_record_order(store, order->object, order->lease_ns, now_ns, &order->count);
     default:
         return store_add_orders(store, order->object, order->attempt, order->kind, order->lease_ns,
                                 now_ns, &order->count);
@@ -169,7 +188,8 @@ static kvr_status refuse_order(struct store *store, const struct order *order,
     bool cancel = order->kind == KVR_ORDER_CANCEL, found;
     struct transfer transfer;
 
-    if (order->kind == KVR_ORDER_DRAIN || order->kind == KVR_ORDER_RESUME)
+    if (order->kind == KVR_ORDER_DRAIN || order->kind == KVR_ORDER_RESUME ||
+        order->kind == KVR_ORDER_RECORD)
         return refuse_agent(order->object, error);
     if (cancel ? !store_get_transfer(store, order->transfer, &transfer, &found)
                : !store_get_request(store, order->object, order->attempt, &transfer, &found))

@@ -11,10 +11,13 @@
  *
  *   POST /api/v1/agents/<name>/drain                   take no new requests from engines
  *   POST /api/v1/agents/<name>/resume                  take them again; so does its next start
+ *   POST /api/v1/agents/<name>/record?for_ms=…         send page tables for so long from now on
  *
- * The answer is 202 {"order":…,"publishes":…}. The last three have "agents" in place of
- * "publishes". So many get the order with the answer to their next report, within about a second.
- * It comes again until they have taken it. */
+ * The last one may have * as the name: each agent gets it.
+ *
+ * The answer is 202 {"order":…,"publishes":…}. Those of transfers and agents have "agents" in place
+ * of "publishes". So many get the order with the answer to their next report, within about a
+ * second. It comes again until they have taken it. */
 #ifndef KVR_SCHEDULER_ORDER_H
 #define KVR_SCHEDULER_ORDER_H
 
@@ -25,7 +28,7 @@ struct order {
     char object[KVR_REQUEST_BYTES]; /* of the path: the request, the transfer or the agent */
     uint64_t transfer;              /* cancel */
     int64_t attempt;                /* -1: every */
-    kvr_ns lease_ns;                /* renew */
+    kvr_ns lease_ns;                /* renew, record */
     uint32_t count;                 /* of agents that get it, once a publish */
     struct audit_entry audit;
 };

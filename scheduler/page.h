@@ -12,12 +12,13 @@ struct page {
     const char *begin; /* static when compiled in, else malloc'ed */
     size_t size;
     bool owned;
+    bool kept_for_ever; /* its name has a hash of its contents */
     char etag[PAGE_ETAG_BYTES];
 };
 
-/* False: there is no such path, or the folder does not have it. Free with page_done. */
+/* False: there is no such file. Free with page_done. */
 bool page_get(const char *web_root, const char *path, struct page *ret_page);
-/* There is such a file, by its path. */
+/* It is a path of the page; there may be no such file. */
 bool page_is(const char *path);
 void page_done(struct page *page);
 

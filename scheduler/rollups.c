@@ -45,11 +45,16 @@ struct rollups *rollups_close(struct rollups *rollups)
     return NULL;
 }
 
-void rollups_forget(struct rollups *rollups)
+void rollups_forget_rows(struct rollups *rollups)
 {
     rollup_book_clear(&rollups->book);
-    rollup_growth_forget(&rollups->growth, INT64_MAX);
     forget_sums(rollups);
+}
+
+void rollups_forget(struct rollups *rollups)
+{
+    rollups_forget_rows(rollups);
+    rollup_growth_forget(&rollups->growth, INT64_MAX);
 }
 
 /* ---- rows ---- */
@@ -107,23 +112,6 @@ static bool store_row(struct rollups *rollups, struct rollup_row *row, int64_t s
         });
 }
 
-/* What was summed up already, before the clock was set back, is summed up again. */
-static void begin_second(struct rollups *rollups, int64_t now_ns)
-{
-    int64_t second = now_ns / (int64_t)KVR_S;
-
-    if (second == rollups->second)
-        return;
-    rollup_book_clear(&rollups->book);
-    rollups->second = second;
-    for (int step = 1; step < ROLLUP_STEPS; step++) {
-        int64_t begin = second - second % rollup_steps[step].seconds;
-
-        if (rollups->summed_until[step] > begin)
-            rollups->summed_until[step] = begin;
-    }
-}
-
 bool rollups_flush(struct rollups *rollups)
 {
     bool stored = true;
@@ -137,6 +125,35 @@ bool rollups_flush(struct rollups *rollups)
     return stored;
 }
 
+bool rollups_changed(const struct rollups *rollups)
+{
+    const struct rollup_row *row = rollups->book.rows;
+
+    while (row != NULL && !row->changed)
+        row = row->hh.next;
+    return row != NULL;
+}
+
+/* What was summed up already, before the clock was set back, is summed up again. */
+static bool begin_second(struct rollups *rollups, int64_t now_ns)
+{
+    int64_t second = now_ns / (int64_t)KVR_S;
+
+    if (second == rollups->second)
+        return true;
+    if (!rollups_flush(rollups))
+        return false;
+    rollup_book_clear(&rollups->book);
+    rollups->second = second;
+    for (int step = 1; step < ROLLUP_STEPS; step++) {
+        int64_t begin = second - second % rollup_steps[step].seconds;
+
+        if (rollups->summed_until[step] > begin)
+            rollups->summed_until[step] = begin;
+    }
+    return true;
+}
+
 /* ---- what comes ---- */
 
 bool rollups_take_transfer(struct rollups *rollups, const struct transfer *transfer,
@@ -144,9 +161,8 @@ bool rollups_take_transfer(struct rollups *rollups, const struct transfer *trans
 {
     struct rollup_place places[ROLLUP_PLACES_MAX];
     uint32_t count = rollup_places_of(transfer, places);
-    bool taken = true;
+    bool taken = begin_second(rollups, now_ns);
 
-    begin_second(rollups, now_ns);
     for (uint32_t i = 0; i < count && taken; i++) {
         struct rollup_row *row = touch(rollups, places[i].kind, "");
         struct rollup_cell *cell = row != NULL ? rollup_row_cell(row, &places[i].key) : NULL;
@@ -177,8 +193,24 @@ bool rollups_take_report(struct rollups *rollups, const struct kvr_report *repor
 {
     struct report_taking taking = {rollups, report->agent};
 
-    begin_second(rollups, now_ns);
-    return rollup_growth_take(&rollups->growth, report, now_ns, take_growth, &taking);
+    return begin_second(rollups, now_ns) &&
+           rollup_growth_take(&rollups->growth, report, now_ns, take_growth, &taking);
+}
+
+static bool leave_growth(void *self, rollup_kind kind, const struct rollup_key *key,
+                         const uint64_t amounts[ROLLUP_AMOUNT_END])
+{
+    (void)self;
+    (void)kind;
+    (void)key;
+    (void)amounts;
+    return true;
+}
+
+void rollups_hear_report(struct rollups *rollups, const struct kvr_report *report, int64_t now_ns)
+{
+    if (!rollup_growth_take(&rollups->growth, report, now_ns, leave_growth, NULL))
+        rollup_growth_forget(&rollups->growth, INT64_MAX); /* no memory */
 }
 
 /* ---- sums ---- */

@@ -2,49 +2,69 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "scheduler/api_fleet.h"
+#include "scheduler/news.h"
 
 #define LAGGING_NS (3 * KVR_S) /* half of what an agent may be silent */
+
+/* Within a transaction: news of other schedulers go on from there. */
+static bool load(struct scheduler *scheduler)
+{
+    const struct news_parts parts = {
+        .store = scheduler->writer, .fleet = scheduler->fleet, .metrics = scheduler->metrics};
+    bool loaded = store_begin(parts.store) && news_reload(&parts) && store_commit(parts.store);
+
+    if (!loaded)
+        store_rollback(parts.store);
+    return loaded;
+}
 
 static kvr_status state_open(const struct scheduler_options *options, struct scheduler *scheduler,
                              struct kvr_error *error)
 {
-    char database[PATH_MAX + 16];
-    uint64_t counts[STATE_END], held;
+    char database[STORE_NAME_BYTES];
 
-    KVR_TRY(store_open_writer(options->state_dir, &scheduler->writer, error));
-    KVR_TRY(store_open_reader(options->state_dir, &scheduler->reader, error));
-    KVR_TRY(store_open_reader(options->state_dir, &scheduler->stream_reader, error));
+    KVR_TRY(store_open_writer(&options->place, &scheduler->writer, error));
+    KVR_TRY(store_open_reader(&options->place, &scheduler->reader, error));
+    KVR_TRY(store_open_reader(&options->place, &scheduler->stream_reader, error));
     scheduler->fleet = fleet_open();
     scheduler->changes = changes_open();
     scheduler->metrics = metrics_open();
-    snprintf(database, sizeof(database), "%s/kvrail.db", options->state_dir);
+    store_place_name(&options->place, database);
     scheduler->health = health_open(database);
     if (scheduler->health == NULL || scheduler->fleet == NULL || scheduler->metrics == NULL ||
         scheduler->changes == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
-    if (!fleet_load(scheduler->fleet, scheduler->reader) ||
-        !store_count_states(scheduler->reader, counts) ||
-        !store_count_held(scheduler->reader, &held))
+    if (!load(scheduler))
         return kvr_error_set(error, KVR_SYSTEM, "scheduler", "the database cannot be read: %s",
-                             store_problem(scheduler->reader));
-    metrics_set_states(scheduler->metrics, counts);
-    metrics_set_held(scheduler->metrics, held);
+                             store_problem(scheduler->writer));
     metrics_set_insecure(scheduler->metrics, !options->access.tls);
     return KVR_OK;
 }
 
+/* The question may follow an acknowledgement. */
+#define SETTLE_NS (500 * KVR_MS)
+
 static void search(void *self, const char *path, const struct api_query *query,
                    struct api_answer *ret_answer)
 {
-    api_get(self, path, query, ret_answer);
+    struct scheduler *scheduler = self;
+
+    ingest_settle(scheduler->ingest, SETTLE_NS);
+    api_get(scheduler->api, path, query, ret_answer);
 }
 
 static void look_at_fleet(void *self, const char *path, const struct api_query *query,
                           struct api_answer *ret_answer)
 {
-    api_fleet_get(self, path, query, ret_answer);
+    struct scheduler *scheduler = self;
+
+    /* The fleet in memory knows each report that was acknowledged; totals wait for their commit. */
+    if (strcmp(path, "/metrics") == 0)
+        ingest_settle(scheduler->ingest, SETTLE_NS);
+    api_fleet_get(scheduler->api_fleet, path, query, ret_answer);
 }
 
 static kvr_status open_stream(struct scheduler *scheduler, struct kvr_error *error)
@@ -58,20 +78,19 @@ static kvr_status open_stream(struct scheduler *scheduler, struct kvr_error *err
     return stream_start(&parts, &scheduler->stream, error);
 }
 
-static kvr_status open_api(const struct scheduler_options *options, struct scheduler *scheduler,
-                           struct kvr_error *error)
+static kvr_status open_api(struct scheduler *scheduler, struct kvr_error *error)
 {
     const struct api_fleet_parts parts = {
         .fleet = scheduler->fleet,
         .metrics = scheduler->metrics,
-        .self = {scheduler->health, scheduler->ingest, scheduler->stream, options->state_dir}};
+        .self = {scheduler->health, scheduler->ingest, scheduler->stream}};
 
     scheduler->api = api_open(scheduler->reader, scheduler->metrics, scheduler->health);
     scheduler->api_fleet = api_fleet_open(&parts);
     if (scheduler->api == NULL || scheduler->api_fleet == NULL)
         return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory to start with");
-    KVR_TRY(queries_start(search, scheduler->api, &scheduler->searches, error));
-    return queries_start(look_at_fleet, scheduler->api_fleet, &scheduler->fleet_queries, error);
+    KVR_TRY(queries_start(search, scheduler, &scheduler->searches, error));
+    return queries_start(look_at_fleet, scheduler, &scheduler->fleet_queries, error);
 }
 
 kvr_status scheduler_open(const struct scheduler_options *options, struct scheduler *scheduler,
@@ -79,11 +98,13 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
 {
     kvr_status status = state_open(options, scheduler, error);
     struct ingest_options ingest = {.store = scheduler->writer,
+                                    .place = &options->place,
                                     .fleet = scheduler->fleet,
                                     .metrics = scheduler->metrics,
                                     .health = scheduler->health,
                                     .changes = scheduler->changes,
-                                    .retention = options->retention};
+                                    .retention = options->place.retention,
+                                    .bound = options->database_bytes};
     struct http_options http = {.listen = options->listen,
                                 .connections_max = options->connections_max,
                                 .connections_per_host = options->connections_per_host,
@@ -97,7 +118,7 @@ kvr_status scheduler_open(const struct scheduler_options *options, struct schedu
     if (status == KVR_OK)
         status = open_stream(scheduler, error);
     if (status == KVR_OK)
-        status = open_api(options, scheduler, error);
+        status = open_api(scheduler, error);
     if (status == KVR_OK)
         status = access_open(&options->access, &scheduler->access, error);
     http.access = scheduler->access;

@@ -5,8 +5,8 @@
 #include "scheduler/http.h"
 
 struct scheduler_options {
-    const char *state_dir;     /* made before */
-    kvr_ns retention;          /* how long ended transfers are kept; KVR_NEVER: for ever */
+    struct store_place place;  /* its folder was made before; retention: of ended transfers */
+    uint64_t database_bytes;   /* of SQLite that may be in use; 0: any number */
     struct kvr_address listen; /* a literal, or localhost */
     uint64_t connections_max, connections_per_host;
     const char *web_root; /* NULL: the page that is compiled in */

@@ -1,13 +1,18 @@
-/* The scheduler's memory: one SQLite database in WAL mode.
+/* The scheduler's memory: a database of SQLite in WAL mode, or one of PostgreSQL.
  *
- * A `store` is one connection. The writer's is opened first and brings the schema to this version:
- * it refuses a newer database, and copies an older one to kvrail.db.v<N>.bak before it changes it.
- * It renames a damaged one to kvrail.db.damaged-<time>, and a new one begins. Readers are opened
- * after it and never wait for it. synchronous=FULL: committed reports survive a power cut too. One
- * thread a store. */
+ * A `store` is one connection. The writer's is opened first and brings the schema to this version,
+ * and refuses a newer one. Readers are opened after it and never wait for it. What is committed
+ * survives a power cut. One thread a store.
+ *
+ * SQLite: an older database is copied to kvrail.db.v<N>.bak before it is changed. A damaged one is
+ * renamed to kvrail.db.damaged-<time>, and a new one begins.
+ *
+ * PostgreSQL: several schedulers may have one database. A connection that is lost is opened again
+ * by the next call that needs it. */
 #ifndef KVR_SCHEDULER_STORE_H
 #define KVR_SCHEDULER_STORE_H
 
+#include <limits.h>
 #include <stddef.h>
 
 #include "scheduler/audit.h"
@@ -16,12 +21,24 @@
 #include "trace/report.h"
 #include "trace/spans.h"
 
+#define STORE_NAME_BYTES (PATH_MAX + 64)
+
 struct store;
 
-KVR_MUST_CHECK kvr_status store_open_writer(const char *folder, struct store **ret_store,
-                                            struct kvr_error *error);
-KVR_MUST_CHECK kvr_status store_open_reader(const char *folder, struct store **ret_store,
-                                            struct kvr_error *error);
+/* Texts are borrowed for the call. */
+struct store_place {
+    const char *folder;        /* of SQLite's files: the state folder */
+    const char *url;           /* of PostgreSQL; NULL: SQLite */
+    const char *password_file; /* its first line, for PostgreSQL; NULL: none */
+    int stop_fd;        /* readable once the program ends: gives up what has no bound; 0: none */
+    const char *schema; /* of PostgreSQL's tables; NULL: kvrail */
+    kvr_ns retention;   /* KVR_NEVER: all is kept; for the length of partitions */
+};
+
+KVR_MUST_CHECK kvr_status store_open_writer(const struct store_place *place,
+                                            struct store **ret_store, struct kvr_error *error);
+KVR_MUST_CHECK kvr_status store_open_reader(const struct store_place *place,
+                                            struct store **ret_store, struct kvr_error *error);
 struct store *store_close(struct store *store); /* returns NULL */
 
 /* A reader's query that goes on past this time fails; 0: none does. */
@@ -33,19 +50,49 @@ bool store_timed_out(struct store *store);
 const char *store_problem(struct store *store);
 health_problem store_trouble(struct store *store);
 
+/* How people find it: "DIR/kvrail.db", or the URL. */
+void store_place_name(const struct store_place *place, char name[STORE_NAME_BYTES]);
+
+/* The folder in which acknowledged reports may wait for their commit; NULL: each round is
+ * committed, because other schedulers may write to it. */
+const char *store_journal_folder(const struct store *store);
+
 /* Its file was removed, or another is in its place: what would be committed is lost. */
 bool store_has_moved(struct store *store);
-/* Of the files in that state folder. Any thread. */
-uint64_t store_file_bytes(const char *folder);
+/* Bytes that it takes on disk; 0: not known. */
+uint64_t store_size(struct store *store);
+/* The same without what is free, which later rows take first. False: not known. */
+bool store_used(struct store *store, uint64_t *ret_bytes);
 
 /* ---- writer: between begin and commit; every bool is false on failure, then roll back ---- */
-bool store_begin(struct store *store); /* false too when the file is not at its place any more */
-bool store_commit(struct store *store);
+bool store_begin(struct store *store);  /* false too when the file is not at its place any more */
+bool store_commit(struct store *store); /* the same */
+/* Within a transaction: another scheduler has committed since this store did, so what its caller
+ * remembers may be old. */
+bool store_others_wrote(struct store *store);
 /* The last transaction has changed something: the disk has taken it. */
 bool store_has_written(struct store *store);
 void store_rollback(struct store *store);
 
+/* One start of an agent. */
+struct store_start {
+    const char *agent; /* borrowed */
+    uint64_t boot;
+};
+/* What a round of reports will ask for: transfers, and positions of starts. All of it is read at
+ * once where each question is a round trip. Borrowed until the transaction ends. */
+struct store_expected {
+    const uint64_t *ids;
+    size_t id_count;
+    const struct store_start *starts;
+    size_t start_count;
+};
+bool store_expects(struct store *store); /* it gains something */
+bool store_expect(struct store *store, const struct store_expected *rows);
+
 bool store_position(struct store *store, const char *agent, uint64_t boot, uint64_t *ret_sequence);
+/* *ret_other: another start of the agent has reported events. */
+bool store_other_boots(struct store *store, const char *agent, uint64_t boot, bool *ret_other);
 bool store_set_position(struct store *store, const char *agent, uint64_t boot, uint64_t sequence,
                         int64_t now_ns);
 /* Events of the transfer that one start of one agent reported, as records of event_pack.h. Of a
@@ -58,6 +105,8 @@ struct event_row {
     size_t bytes;
     const uint8_t *spans; /* of the transfer's end there (trace/spans.h) */
     size_t spans_bytes;   /* 0: none */
+    const uint8_t *pages; /* the same of its page tables (trace/page_runs.h) */
+    size_t pages_bytes;
 };
 bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row);
 /* All events of `from`, which keeps none, become the transfer's. */
@@ -90,6 +139,12 @@ bool store_add_cancel(struct store *store, uint64_t transfer, int64_t now_ns, ui
  */
 bool store_add_agent_order(struct store *store, const char *agent, kvr_order_kind kind,
                            int64_t now_ns, uint32_t *ret_count);
+/* The same for so long from when the agent takes it; agent "*": for each. */
+bool store_add_record_order(struct store *store, const char *agent, kvr_ns length, int64_t now_ns,
+                            uint32_t *ret_count);
+/* Which of the starts may have orders, so that store_list_orders is asked for them. */
+bool store_find_orders(struct store *store, const struct store_start *starts, size_t count,
+                       bool ret_has[]);
 bool store_list_orders(struct store *store, const char *agent, uint64_t boot,
                        struct kvr_order orders[KVR_ORDERS_MAX], uint32_t *ret_count);
 bool store_take_orders(struct store *store, const char *agent, uint64_t boot, uint64_t number);
@@ -101,6 +156,9 @@ bool store_add_audit(struct store *store, const struct audit_entry *entry, int64
  * removed transfers to `states`, by their state (NULL: not counted). */
 bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
                  uint64_t *ret_removed);
+/* The same, of ended transfers with their events alone; the oldest first. */
+bool store_prune_transfers(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
+                           uint64_t *ret_removed);
 
 /* ---- either ---- */
 /* *ret_found false: no such transfer. */
@@ -172,13 +230,22 @@ typedef void event_visit(void *self, const struct stored_event *event);
 bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, event_visit *visit,
                        void *self);
 
-/* The spans of the transfer, those that came last first. */
-typedef void spans_visit(void *self, const struct kvr_spans *spans);
-bool store_list_spans(struct store *store, uint64_t transfer, spans_visit *visit, void *self);
+/* Spans and page tables of the transfer's ends, those that came last first. */
+struct records_visitor {
+    void *self;
+    void (*spans)(void *self, const struct kvr_spans *spans);
+    /* Packed (trace/page_runs.h), and not checked; borrowed for the visit. NULL: not asked for. */
+    void (*pages)(void *self, const uint8_t *bytes, size_t count);
+};
+bool store_list_records(struct store *store, uint64_t transfer,
+                        const struct records_visitor *visitor);
 
 typedef void agent_visit(void *self, const struct agent_row *row,
                          const struct kvr_agent_facts *facts);
 bool store_list_agents(struct store *store, agent_visit *visit, void *self);
+/* In no order. */
+typedef void agent_name_visit(void *self, const char *name);
+bool store_list_agent_names(struct store *store, agent_name_visit *visit, void *self);
 
 /* Newest first, those below the id `before`; 0: from the newest. */
 typedef void audit_visit(void *self, const struct stored_audit *entry);

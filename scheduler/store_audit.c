@@ -14,18 +14,17 @@ struct audit_visitor {
     void *self;
 };
 
-static void visit_entry(sqlite3_stmt *statement, void *self)
+static void visit_entry(const struct store_row *row, void *self)
 {
     const struct audit_visitor *visitor = self;
     struct stored_audit entry;
 
     store_read(
-        statement,
-        STORE_VALUES(INT(entry.id), INT(entry.at_ns), STORE_AT(STORE_BORROWED, entry.action),
-                     STORE_AT(STORE_BORROWED, entry.actor), STORE_AT(STORE_BORROWED, entry.via),
-                     STORE_AT(STORE_BORROWED, entry.object), STORE_AT(STORE_BORROWED, entry.from),
-                     STORE_AT(STORE_BORROWED, entry.outcome),
-                     STORE_AT(STORE_BORROWED, entry.detail)));
+        row, STORE_VALUES(
+                 INT(entry.id), INT(entry.at_ns), STORE_AT(STORE_BORROWED, entry.action),
+                 STORE_AT(STORE_BORROWED, entry.actor), STORE_AT(STORE_BORROWED, entry.via),
+                 STORE_AT(STORE_BORROWED, entry.object), STORE_AT(STORE_BORROWED, entry.from),
+                 STORE_AT(STORE_BORROWED, entry.outcome), STORE_AT(STORE_BORROWED, entry.detail)));
     visitor->visit(visitor->self, &entry);
 }
 
@@ -35,6 +34,6 @@ bool store_list_audit(struct store *store, int64_t before, uint32_t limit, audit
     struct audit_visitor visitor = {visit, self};
     int64_t below = before != 0 ? before : INT64_MAX;
 
-    return store_each(store_bind(store, SQL_LIST_AUDIT, STORE_VALUES(INT(below), INT(limit))),
-                      visit_entry, &visitor);
+    return store_each(store, SQL_LIST_AUDIT, STORE_VALUES(INT(below), INT(limit)), visit_entry,
+                      &visitor);
 }

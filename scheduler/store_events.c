@@ -8,28 +8,32 @@
 
 #define ROWS_LOOKED_AT 2000 /* of one transfer, for one event, or for the oldest row */
 
-static bool add_row(struct store *store, const struct transfer *transfer,
+static bool add_row(struct store *store, const struct transfer *transfer, int64_t id,
                     const struct event_row *row)
 {
     const struct store_bytes records = {row->records, row->bytes};
     const struct store_bytes spans = {row->spans, row->spans_bytes};
+    const struct store_bytes pages = {row->pages, row->pages_bytes};
+    const struct store_value values[] = {STORE_AT(STORE_ROWID, id),
+                                         INT(transfer->last_event),
+                                         INT(row->arrived_ns),
+                                         TEXT(row->agent),
+                                         INT(row->boot),
+                                         STORE_AT(STORE_BYTES, records),
+                                         STORE_AT(STORE_BYTES, spans),
+                                         STORE_AT(STORE_BYTES, pages)};
 
-    if (spans.count == 0)
-        return store_do(store, SQL_ADD_EVENTS,
-                        STORE_VALUES(INT(transfer->last_event), INT(row->arrived_ns),
-                                     TEXT(row->agent), INT(row->boot),
-                                     STORE_AT(STORE_BYTES, records)));
-    return store_do(store, SQL_ADD_END,
-                    STORE_VALUES(INT(transfer->last_event), INT(row->arrived_ns), TEXT(row->agent),
-                                 INT(row->boot), STORE_AT(STORE_BYTES, records),
-                                 STORE_AT(STORE_BYTES, spans)));
+    return spans.count + pages.count == 0 ? store_do(store, SQL_ADD_EVENTS, values, 6)
+                                          : store_do(store, SQL_ADD_END, values, 8);
 }
 
 bool store_add_events(struct store *store, struct transfer *transfer, const struct event_row *row)
 {
-    if (!add_row(store, transfer, row))
+    int64_t id = store_next_id(store);
+
+    if (!add_row(store, transfer, id, row))
         return false;
-    transfer->last_event = sqlite3_last_insert_rowid(store->database);
+    transfer->last_event = store_new_id(store, id);
     return true;
 }
 
@@ -40,46 +44,63 @@ struct link {
     int64_t id, previous;
     uint64_t boot;
     char agent[KVR_NAME_BYTES];
-    struct store_bytes records, spans; /* borrowed until the next row */
+    /* Borrowed until the next row. The events, or else spans and pages. */
+    struct store_bytes records, spans, pages;
 };
 
 /* False: no more of the chain. */
 typedef bool link_visit(void *self, const struct link *link);
 
-/* From the newest row to the oldest; a damaged chain may have no end. */
-static bool walk(struct store *store, int64_t newest, link_visit *visit, void *self)
+struct walker {
+    store_sql sql;
+    link_visit *visit;
+    void *self;
+    int64_t id, next; /* next 0: no more */
+};
+
+static void read_link(const struct store_row *row, void *self)
 {
-    bool more = true, read = true;
+    struct walker *walker = self;
+    struct link link = {.id = walker->id};
 
-    for (int64_t id = newest; id != 0 && more && read;) {
-        sqlite3_stmt *statement = store_bind(store, SQL_GET_EVENTS, STORE_VALUES(INT(id)));
-        struct link link = {.id = id};
-        int result = statement != NULL ? sqlite3_step(statement) : SQLITE_ERROR;
+    if (walker->sql == SQL_GET_RECORDS)
+        store_read(row, STORE_VALUES(INT(link.previous), STORE_AT(STORE_BYTES, link.spans),
+                                     STORE_AT(STORE_BYTES, link.pages)));
+    else
+        store_read(row, STORE_VALUES(INT(link.previous), TEXT(link.agent), INT(link.boot),
+                                     STORE_AT(STORE_BYTES, link.records)));
+    walker->next = walker->visit(walker->self, &link) ? link.previous : 0;
+}
 
-        read = result == SQLITE_ROW || result == SQLITE_DONE;
-        more = result == SQLITE_ROW;
-        if (more) {
-            store_read(statement, STORE_VALUES(INT(link.previous), TEXT(link.agent), INT(link.boot),
-                                               STORE_AT(STORE_BYTES, link.records),
-                                               STORE_AT(STORE_BYTES, link.spans)));
-            more = visit(self, &link);
-        }
-        sqlite3_reset(statement);
-        id = link.previous;
+/* From the newest row to the oldest; a damaged chain may have no end. */
+static bool walk_by(struct store *store, store_sql sql, int64_t newest, link_visit *visit,
+                    void *self)
+{
+    struct walker walker = {sql, visit, self, 0, newest};
+    bool read = true;
+
+    while (walker.next != 0 && read) {
+        walker.id = walker.next;
+        walker.next = 0;
+        read = store_each(store, sql, STORE_VALUES(INT(walker.id)), read_link, &walker);
     }
     return read;
 }
 
-static void read_newest(sqlite3_stmt *statement, void *self)
+static bool walk(struct store *store, int64_t newest, link_visit *visit, void *self)
 {
-    store_read(statement, STORE_VALUES(INT(*(int64_t *)self)));
+    return walk_by(store, SQL_GET_EVENTS, newest, visit, self);
+}
+
+static void read_newest(const struct store_row *row, void *self)
+{
+    store_read(row, STORE_VALUES(INT(*(int64_t *)self)));
 }
 
 static bool newest_of(struct store *store, uint64_t transfer, int64_t *ret_id)
 {
     *ret_id = 0;
-    return store_each(store_bind(store, SQL_LAST_EVENT, STORE_VALUES(INT(transfer))), read_newest,
-                      ret_id);
+    return store_each(store, SQL_LAST_EVENT, STORE_VALUES(INT(transfer)), read_newest, ret_id);
 }
 
 struct oldest {
@@ -128,8 +149,7 @@ bool store_drop_events(struct store *store, int64_t newest, uint64_t *ret_count)
         int64_t id = newest;
 
         newest = 0;
-        dropped = store_each(store_bind(store, SQL_DROP_EVENTS, STORE_VALUES(INT(id))), read_newest,
-                             &newest);
+        dropped = store_each(store, SQL_DROP_EVENTS, STORE_VALUES(INT(id)), read_newest, &newest);
     }
     return dropped;
 }
@@ -157,12 +177,12 @@ static bool look_at_row(void *self, const struct link *link)
     return !wanted->found && --wanted->rows_left > 0;
 }
 
-static void look_at_chain(sqlite3_stmt *statement, void *self)
+static void look_at_chain(const struct store_row *row, void *self)
 {
     struct wanted_event *wanted = self;
     int64_t newest;
 
-    read_newest(statement, &newest);
+    read_newest(row, &newest);
     wanted->rows_left = ROWS_LOOKED_AT;
     if (!wanted->found && !walk(wanted->store, newest, look_at_row, wanted))
         wanted->failed = true;
@@ -172,9 +192,8 @@ bool store_has_event(struct store *store, uint64_t transfer, const char *agent, 
                      uint64_t sequence, const struct kvr_event *event, bool *ret_has)
 {
     struct wanted_event wanted = {store, agent, boot, sequence, event->kind, 0, false, false};
-    bool asked =
-        store_each(store_bind(store, SQL_CHAINS, STORE_VALUES(INT(transfer), TEXT(event->request))),
-                   look_at_chain, &wanted);
+    bool asked = store_each(store, SQL_CHAINS, STORE_VALUES(INT(transfer), TEXT(event->request)),
+                            look_at_chain, &wanted);
 
     *ret_has = wanted.found;
     return asked && !wanted.failed;
@@ -289,37 +308,40 @@ bool store_list_events(struct store *store, uint64_t transfer, uint32_t limit, e
     return listed;
 }
 
-/* ---- spans ---- */
+/* ---- spans and page tables ---- */
 
-struct spans_reader {
-    spans_visit *visit;
-    void *self;
+struct records_reader {
+    const struct records_visitor *visitor;
     uint32_t rows_left; /* a damaged chain may have no end */
     int64_t damaged;    /* a row; 0: none */
 };
 
-/* Of a newer agent, they are left out. */
-static bool read_spans(void *self, const struct link *link)
+/* Those of a newer agent are left out. */
+static bool read_records(void *self, const struct link *link)
 {
-    struct spans_reader *reader = self;
+    struct records_reader *reader = self;
     struct kvr_spans spans;
     kvr_status status;
 
     if (link->spans.count > 0) {
         status = kvr_spans_unpack(link->spans.at, link->spans.count, &spans);
         if (status == KVR_OK)
-            reader->visit(reader->self, &spans);
+            reader->visitor->spans(reader->visitor->self, &spans);
         else if (status == KVR_MALFORMED)
             reader->damaged = link->id;
     }
+    if (link->pages.count > 0 && reader->visitor->pages != NULL)
+        reader->visitor->pages(reader->visitor->self, link->pages.at, link->pages.count);
     return --reader->rows_left > 0;
 }
 
-bool store_list_spans(struct store *store, uint64_t transfer, spans_visit *visit, void *self)
+bool store_list_records(struct store *store, uint64_t transfer,
+                        const struct records_visitor *visitor)
 {
-    struct spans_reader reader = {.visit = visit, .self = self, .rows_left = ROWS_LOOKED_AT};
+    struct records_reader reader = {.visitor = visitor, .rows_left = ROWS_LOOKED_AT};
     int64_t newest;
-    bool listed = newest_of(store, transfer, &newest) && walk(store, newest, read_spans, &reader);
+    bool listed = newest_of(store, transfer, &newest) &&
+                  walk_by(store, SQL_GET_RECORDS, newest, read_records, &reader);
 
     if (reader.damaged != 0)
         kvr_log_error("the spans in row %" PRId64 " of the table events cannot be read, and are "

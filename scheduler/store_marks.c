@@ -18,14 +18,14 @@ struct agent_before {
     bool known;
 };
 
-static void read_before(sqlite3_stmt *statement, void *self)
+static void read_before(const struct store_row *row, void *self)
 {
     struct agent_before *before = self;
     struct kvr_agent_facts *facts = before->facts;
 
-    store_read(statement,
-               STORE_VALUES(TEXT(facts->version), TEXT(facts->host), TEXT(facts->listen),
-                            TEXT(facts->provider), INT(facts->secure), INT(facts->rail_count)));
+    store_read(row, STORE_VALUES(TEXT(facts->version), TEXT(facts->host), TEXT(facts->listen),
+                                 TEXT(facts->provider), INT(facts->secure), TEXT(facts->options),
+                                 INT(facts->rail_count)));
     before->known = true;
 }
 
@@ -33,8 +33,8 @@ bool store_agent_before(struct store *store, const char *agent, struct kvr_agent
                         bool *ret_known)
 {
     struct agent_before before = {ret_facts, false};
-    bool read = store_each(store_bind(store, SQL_AGENT_BEFORE, STORE_VALUES(TEXT(agent))),
-                           read_before, &before);
+    bool read =
+        store_each(store, SQL_AGENT_BEFORE, STORE_VALUES(TEXT(agent)), read_before, &before);
 
     *ret_known = before.known;
     return read;
@@ -45,15 +45,15 @@ struct visitor {
     void *self;
 };
 
-static void visit_row(sqlite3_stmt *statement, void *self)
+static void visit_row(const struct store_row *row, void *self)
 {
     const struct visitor *visitor = self;
     struct stored_mark mark;
 
-    store_read(statement, STORE_VALUES(STORE_AT(STORE_BORROWED, mark.agent),
-                                       STORE_AT(STORE_BORROWED, mark.kind), INT(mark.at_ns),
-                                       STORE_AT(STORE_BORROWED, mark.before),
-                                       STORE_AT(STORE_BORROWED, mark.after)));
+    store_read(row, STORE_VALUES(STORE_AT(STORE_BORROWED, mark.agent),
+                                 STORE_AT(STORE_BORROWED, mark.kind), INT(mark.at_ns),
+                                 STORE_AT(STORE_BORROWED, mark.before),
+                                 STORE_AT(STORE_BORROWED, mark.after)));
     visitor->visit(visitor->self, &mark);
 }
 
@@ -62,9 +62,8 @@ bool store_list_marks(struct store *store, int64_t from_ns, int64_t until_ns, ui
 {
     struct visitor visitor = {visit, self};
 
-    return store_each(
-        store_bind(store, SQL_LIST_MARKS, STORE_VALUES(INT(from_ns), INT(until_ns), INT(limit))),
-        visit_row, &visitor);
+    return store_each(store, SQL_LIST_MARKS, STORE_VALUES(INT(from_ns), INT(until_ns), INT(limit)),
+                      visit_row, &visitor);
 }
 
 bool store_prune_marks(struct store *store, int64_t before_ns)

@@ -5,11 +5,9 @@
 #define KEEP_ROW(seconds, kept_seconds) {seconds, kept_seconds},
 const struct rollup_step rollup_steps[ROLLUP_STEPS] = {ROLLUP_STEP_LIST(KEEP_ROW)};
 
-static const uint8_t no_bytes[1];
-
 static struct store_bytes bytes_of(const struct rollup_unpack *unpack)
 {
-    return (struct store_bytes){unpack->count > 0 ? unpack->bytes : no_bytes, unpack->count};
+    return (struct store_bytes){unpack->bytes, unpack->count};
 }
 
 /* A prepared statement keeps the pointers, so they must last until it has run. */
@@ -31,7 +29,7 @@ struct visitor {
     bool times;
 };
 
-static void visit_row(sqlite3_stmt *statement, void *self)
+static void visit_row(const struct store_row *row, void *self)
 {
     const struct visitor *visitor = self;
     struct store_rollup rollup = {0};
@@ -39,14 +37,13 @@ static void visit_row(sqlite3_stmt *statement, void *self)
     int64_t kind;
 
     if (visitor->times)
-        store_read(statement,
-                   STORE_VALUES(INT(kind), INT(rollup.step), INT(rollup.begin),
-                                STORE_AT(STORE_BORROWED, rollup.part),
-                                STORE_AT(STORE_BYTES, amounts), STORE_AT(STORE_BYTES, times)));
+        store_read(row, STORE_VALUES(INT(kind), INT(rollup.step), INT(rollup.begin),
+                                     STORE_AT(STORE_BORROWED, rollup.part),
+                                     STORE_AT(STORE_BYTES, amounts), STORE_AT(STORE_BYTES, times)));
     else
-        store_read(statement, STORE_VALUES(INT(kind), INT(rollup.step), INT(rollup.begin),
-                                           STORE_AT(STORE_BORROWED, rollup.part),
-                                           STORE_AT(STORE_BYTES, amounts)));
+        store_read(row, STORE_VALUES(INT(kind), INT(rollup.step), INT(rollup.begin),
+                                     STORE_AT(STORE_BORROWED, rollup.part),
+                                     STORE_AT(STORE_BYTES, amounts)));
     if (kind < 0 || kind >= ROLLUP_KIND_END)
         return; /* of a newer version */
     rollup.kind = (rollup_kind)kind;
@@ -61,9 +58,9 @@ bool store_get_rollup(struct store *store, rollup_kind kind, int64_t step, int64
     struct visitor visitor = {visit, self, true};
     int64_t number = (int64_t)kind;
 
-    return store_each(store_bind(store, SQL_GET_ROLLUP,
-                                 STORE_VALUES(INT(number), INT(step), INT(begin), TEXT(part))),
-                      visit_row, &visitor);
+    return store_each(store, SQL_GET_ROLLUP,
+                      STORE_VALUES(INT(number), INT(step), INT(begin), TEXT(part)), visit_row,
+                      &visitor);
 }
 
 bool store_list_rollups(struct store *store, int64_t step, int64_t from, int64_t until,
@@ -73,22 +70,22 @@ bool store_list_rollups(struct store *store, int64_t step, int64_t from, int64_t
     bool listed = true;
 
     for (int64_t kind = 0; kind < ROLLUP_KIND_END && listed; kind++)
-        listed = store_each(store_bind(store, SQL_LIST_ROLLUPS,
-                                       STORE_VALUES(INT(kind), INT(step), INT(from), INT(until))),
-                            visit_row, &visitor);
+        listed = store_each(store, SQL_LIST_ROLLUPS,
+                            STORE_VALUES(INT(kind), INT(step), INT(from), INT(until)), visit_row,
+                            &visitor);
     return listed;
 }
 
-static void read_begin(sqlite3_stmt *statement, void *self)
+static void read_begin(const struct store_row *row, void *self)
 {
-    store_read(statement, STORE_VALUES(INT(*(int64_t *)self)));
+    store_read(row, STORE_VALUES(INT(*(int64_t *)self)));
 }
 
 static bool last_of_kind(struct store *store, int64_t kind, int64_t step, int64_t *ret_begin)
 {
     *ret_begin = -1;
-    return store_each(store_bind(store, SQL_LAST_ROLLUP, STORE_VALUES(INT(kind), INT(step))),
-                      read_begin, ret_begin);
+    return store_each(store, SQL_LAST_ROLLUP, STORE_VALUES(INT(kind), INT(step)), read_begin,
+                      ret_begin);
 }
 
 bool store_first_rollup(struct store *store, int64_t step, int64_t from, int64_t *ret_begin)
@@ -99,9 +96,8 @@ bool store_first_rollup(struct store *store, int64_t step, int64_t from, int64_t
     for (int64_t kind = 0; kind < ROLLUP_KIND_END && read; kind++) {
         int64_t begin = -1;
 
-        read = store_each(
-            store_bind(store, SQL_FIRST_ROLLUP, STORE_VALUES(INT(kind), INT(step), INT(from))),
-            read_begin, &begin);
+        read = store_each(store, SQL_FIRST_ROLLUP, STORE_VALUES(INT(kind), INT(step), INT(from)),
+                          read_begin, &begin);
         if (begin >= 0 && (*ret_begin < 0 || begin < *ret_begin))
             *ret_begin = begin;
     }
@@ -148,14 +144,13 @@ static bool read_step(struct store *store, const struct rollup_window *window, i
     bool read = true;
 
     if (!rollup_kind_has_parts(window->kind))
-        return store_each(store_bind(store, window->times ? SQL_LIST_ROLLUPS : SQL_LIST_AMOUNTS,
-                                     STORE_VALUES(INT(kind), INT(step), INT(from), INT(until))),
-                          visit_row, visitor);
+        return store_each(store, window->times ? SQL_LIST_ROLLUPS : SQL_LIST_AMOUNTS,
+                          STORE_VALUES(INT(kind), INT(step), INT(from), INT(until)), visit_row,
+                          visitor);
     for (int64_t begin = from; begin < until && read; begin += step)
-        read = store_each(
-            store_bind(store, SQL_GET_AMOUNTS,
-                       STORE_VALUES(INT(kind), INT(step), INT(begin), TEXT(window->part))),
-            visit_row, visitor);
+        read = store_each(store, SQL_GET_AMOUNTS,
+                          STORE_VALUES(INT(kind), INT(step), INT(begin), TEXT(window->part)),
+                          visit_row, visitor);
     return read;
 }
 

@@ -6,7 +6,9 @@
 #define ROLLUPS_OF_STEP "FROM rollups WHERE kind = ?1 AND step = ?2 "
 
 #define STORE_ROLLUP_LIST(X)                                                                       \
-    X(SQL_PUT_ROLLUP, "INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?)")                  \
+    X(SQL_PUT_ROLLUP, "INSERT INTO rollups VALUES (?1, ?2, ?3, ?4, ?5, ?6) "                       \
+                      "ON CONFLICT (kind, step, begin, part) DO UPDATE "                           \
+                      "SET amounts = excluded.amounts, times = excluded.times")                    \
     X(SQL_GET_ROLLUP, "SELECT * " ROLLUPS_OF_STEP "AND begin = ?3 AND part = ?4")                  \
     X(SQL_GET_AMOUNTS,                                                                             \
       "SELECT kind, step, begin, part, amounts " ROLLUPS_OF_STEP "AND begin = ?3 AND part = ?4")   \
@@ -17,14 +19,15 @@
     X(SQL_FIRST_ROLLUP, "SELECT begin " ROLLUPS_OF_STEP "AND begin >= ?3 ORDER BY begin LIMIT 1")  \
     X(SQL_LAST_ROLLUP, "SELECT begin " ROLLUPS_OF_STEP "ORDER BY begin DESC LIMIT 1")              \
     X(SQL_PRUNE_ROLLUPS, /* 300 steps at once */                                                   \
-      "DELETE " ROLLUPS_OF_STEP "AND begin < min(?3, 300 * ?2 + "                                  \
+      "DELETE " ROLLUPS_OF_STEP "AND begin < ?3 AND begin < (300 * ?2 + "                          \
       "(SELECT begin " ROLLUPS_OF_STEP "ORDER BY begin LIMIT 1))")                                 \
-    X(SQL_ADD_MARK, "INSERT OR IGNORE INTO marks VALUES (?, ?, ?, ?, ?, ?)")                       \
+    X(SQL_ADD_MARK, "INSERT INTO marks VALUES (?, ?, ?, ?, ?, ?) "                                 \
+                    "ON CONFLICT (agent, boot, kind) DO NOTHING")                                  \
     X(SQL_LIST_MARKS, "SELECT agent, kind, at_ns, before, after FROM marks "                       \
                       "WHERE at_ns >= ?1 AND at_ns <= ?2 ORDER BY at_ns DESC LIMIT ?3")            \
     X(SQL_PRUNE_MARKS, "DELETE FROM marks WHERE (agent, boot, kind) IN (SELECT agent, boot, kind " \
                        "FROM marks WHERE at_ns < ?1 ORDER BY at_ns LIMIT 1000)")                   \
-    X(SQL_AGENT_BEFORE, "SELECT version, host, listen, provider, secure, "                         \
+    X(SQL_AGENT_BEFORE, "SELECT version, host, listen, provider, secure, options, "                \
                         "(SELECT count(*) FROM rails WHERE agent = ?1) "                           \
                         "FROM agents WHERE name = ?1")
 

@@ -2,6 +2,9 @@
  * ones; then ended ones, the newest end before older ones. */
 #include "scheduler/store_rows.h"
 
+/* Matches of a request's beginning that are all looked up. */
+#define SEARCH_REQUESTS_FEW 2000
+
 /* An index to go over, when the filter asks for what it is made of. */
 typedef enum search_way {
     WAY_AGENT,
@@ -59,27 +62,28 @@ static bool asks(const struct transfer_filter *filter, search_way way)
     return false;
 }
 
-static sqlite3_stmt *statement_of(const struct search *search, store_sql sql)
+static bool run(const struct search *search, store_sql sql, store_row_visit *visit, void *self)
 {
     const struct transfer_filter *filter = search->filter;
     const char *state = filter->kind == FILTER_STATE ? transfer_state_name(filter->state) : NULL;
     const char *path = filter->path != KVR_PATH_NONE ? kvr_path_name(filter->path) : NULL;
     int64_t rail = filter->has_rail ? (int64_t)filter->rail : -1;
 
-    return store_bind(search->store, sql,
+    return store_each(search->store, sql,
                       STORE_VALUES(INT(search->before.updated_ns), INT(search->before.ordinal),
                                    INT(filter->from_ns), INT(search->room), TEXT(state),
                                    TEXT(filter->tenant), TEXT(filter->agent),
                                    {STORE_UUID, (void *)(uintptr_t)filter->engine, 0, 1}, INT(rail),
                                    TEXT(filter->reason), TEXT(path), INT(filter->min_duration_ns),
-                                   TEXT(filter->request)));
+                                   TEXT(filter->request)),
+                      visit, self);
 }
 
-static void read_place(sqlite3_stmt *statement, void *self)
+static void read_place(const struct store_row *row, void *self)
 {
     struct transfer_place *place = self;
 
-    store_read(statement, STORE_VALUES(INT(place->ordinal), INT(place->updated_ns)));
+    store_read(row, STORE_VALUES(INT(place->ordinal), INT(place->updated_ns)));
 }
 
 /* The way on which a page comes farthest. *ret_last: of the candidates that it looks at; all 0:
@@ -94,7 +98,7 @@ static bool choose(const struct search *search, search_way *ret_way,
 
         if (i < WAY_END ? !asks(search->filter, (search_way)i) : found)
             continue;
-        if (!store_each(statement_of(search, ways[i].last), read_place, &last))
+        if (!run(search, ways[i].last, read_place, &last))
             return false;
         if (!found || last.updated_ns < ret_last->updated_ns) {
             *ret_way = (search_way)i;
@@ -105,18 +109,20 @@ static bool choose(const struct search *search, search_way *ret_way,
     return true;
 }
 
-static void take(void *self, const struct transfer *transfer)
+static void take(const struct store_row *row, void *self)
 {
     struct search *search = self;
+    struct transfer transfer;
 
-    search->visit(search->self, transfer);
+    store_read_transfer(row, &transfer);
+    search->visit(search->self, &transfer);
     search->room--;
-    search->last = (struct transfer_place){transfer->ordinal, transfer->updated_ns};
+    search->last = (struct transfer_place){transfer.ordinal, transfer.updated_ns};
 }
 
 static bool find(struct search *search, store_sql sql)
 {
-    return store_each_transfer(statement_of(search, sql), take, search);
+    return run(search, sql, take, search);
 }
 
 /* Live ones have their place by the ordinal alone. */
@@ -146,7 +152,8 @@ static bool find_ended(struct search *search, struct transfer_found *found)
     search->before.ordinal = filter->before_ns != 0 ? filter->before : INT64_MAX;
     if (filter->before_ns != 0 && filter->before_ns < search->before.updated_ns)
         search->before.updated_ns = filter->before_ns;
-    if (filter->request != NULL && !store_few_requests(search->store, filter->request, &few))
+    if (filter->request != NULL &&
+        !store_few_requests(search->store, filter->request, SEARCH_REQUESTS_FEW, &few))
         return false;
     if (!few) {
         if (!choose(search, &way, &end))
@@ -184,25 +191,25 @@ bool store_search_transfers(struct store *store, const struct transfer_filter *f
 
 /* ---- errors ---- */
 
-static void read_first(sqlite3_stmt *statement, void *self)
+static void read_first(const struct store_row *row, void *self)
 {
     struct error_group *group = self;
 
-    store_read(statement, STORE_VALUES(SKIPPED, INT(group->first_ns)));
+    store_read(row, STORE_VALUES(SKIPPED, INT(group->first_ns)));
 }
 
-static void read_last(sqlite3_stmt *statement, void *self)
+static void read_last(const struct store_row *row, void *self)
 {
     struct error_group *group = self;
 
-    store_read(statement, STORE_VALUES(INT(group->last_id), INT(group->last_ns)));
+    store_read(row, STORE_VALUES(INT(group->last_id), INT(group->last_ns)));
 }
 
-static void read_count(sqlite3_stmt *statement, void *self)
+static void read_count(const struct store_row *row, void *self)
 {
     struct error_group *group = self;
 
-    store_read(statement, STORE_VALUES(INT(group->count)));
+    store_read(row, STORE_VALUES(INT(group->count)));
 }
 
 bool store_group_errors(struct store *store, const char *reason, int64_t from_ns, int64_t until_ns,
@@ -212,8 +219,8 @@ bool store_group_errors(struct store *store, const char *reason, int64_t from_ns
     const struct store_value values[] = {TEXT(reason), INT(from_ns), INT(until_ns), INT(most)};
 
     *ret_group = (struct error_group){0};
-    return store_each(store_bind(store, SQL_ERROR_LAST, values, 3), read_last, ret_group) &&
+    return store_each(store, SQL_ERROR_LAST, values, 3, read_last, ret_group) &&
            (ret_group->last_id == 0 ||
-            (store_each(store_bind(store, SQL_ERROR_FIRST, values, 3), read_first, ret_group) &&
-             store_each(store_bind(store, SQL_ERROR_COUNT, values, 4), read_count, ret_group)));
+            (store_each(store, SQL_ERROR_FIRST, values, 3, read_first, ret_group) &&
+             store_each(store, SQL_ERROR_COUNT, values, 4, read_count, ret_group)));
 }

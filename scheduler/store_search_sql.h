@@ -21,14 +21,14 @@
     "THEN target_ended_ns - target_opened_ns "                                                     \
     "WHEN source_opened_ns <> 0 AND source_ended_ns >= source_opened_ns "                          \
     "THEN source_ended_ns - source_opened_ns ELSE -1 END"
-#define SEARCH_BEGINS "request >= ?13 AND request < ?13 || char(1114111)"
+#define SEARCH_BEGINS "request >= ?13 AND request < ?13 || " LAST_CHARACTER
 
 #define SEARCH_REST                                                                                \
     "(?5 IS NULL OR state = ?5) AND (?6 IS NULL OR tenant = ?6) "                                  \
     "AND (?7 IS NULL OR source_agent = ?7 OR target_agent = ?7) "                                  \
     "AND (?8 IS NULL OR source_engine = ?8 OR target_engine = ?8) "                                \
-    "AND (?9 < 0 OR (source_agent = ?7 AND source_rails >> ?9 & 1) "                               \
-    "OR (target_agent = ?7 AND target_rails >> ?9 & 1)) "                                          \
+    "AND (?9 < 0 OR (source_agent = ?7 AND (source_rails >> CAST(?9 AS INTEGER) & 1) <> 0) "       \
+    "OR (target_agent = ?7 AND (target_rails >> CAST(?9 AS INTEGER) & 1) <> 0)) "                  \
     "AND (?10 IS NULL OR reason = ?10) "                                                           \
     "AND (?11 IS NULL OR " SEARCH_PATH " = instr(" SEARCH_PATHS ", ?11)) "                         \
     "AND (?12 = 0 OR " SEARCH_DURATION " >= ?12) AND (?13 IS NULL OR (" SEARCH_BEGINS "))"
@@ -83,6 +83,6 @@
     X(SQL_FIND_REQUEST, SEARCH_FIND(SEARCH_REQUEST))                                               \
     X(SQL_ERROR_FIRST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns LIMIT 1")             \
     X(SQL_ERROR_LAST, "SELECT id, updated_ns " ERRORS " ORDER BY updated_ns DESC LIMIT 1")         \
-    X(SQL_ERROR_COUNT, "SELECT count(*) FROM (SELECT 1 " ERRORS " LIMIT ?4)")
+    X(SQL_ERROR_COUNT, "SELECT count(*) FROM (SELECT 1 " ERRORS " LIMIT ?4) AS found")
 
 #endif

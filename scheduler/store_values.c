@@ -46,63 +46,51 @@ static const char *text_of(const struct store_value *value)
     }
 }
 
-static void bind_one(sqlite3_stmt *statement, int column, const struct store_value *value,
-                     int index)
+static void fill(const struct store_value *value, int index, struct store_parameter *ret)
 {
     const uint8_t *at = value->at;
     const struct store_bytes *bytes;
-    int64_t number;
 
+    *ret = (struct store_parameter){.null = at == NULL};
     switch (value->kind) {
     case STORE_INT:
     case STORE_ROWID:
-        number = load(at + (size_t)index * value->bytes, value->bytes);
-        if (value->kind == STORE_ROWID && number == 0)
-            sqlite3_bind_null(statement, column);
-        else
-            sqlite3_bind_int64(statement, column, number);
+        ret->type = STORE_IS_NUMBER;
+        ret->number = load(at + (size_t)index * value->bytes, value->bytes);
+        ret->null = value->kind == STORE_ROWID && ret->number == 0;
         return;
     case STORE_UUID:
-        sqlite3_bind_blob(statement, column, at, sizeof(struct kvr_uuid), SQLITE_STATIC);
+        ret->type = STORE_IS_BYTES;
+        ret->at = at;
+        ret->bytes = sizeof(struct kvr_uuid);
         return;
     case STORE_BYTES:
         bytes = value->at;
-        sqlite3_bind_blob(statement, column, bytes->at, (int)bytes->count, SQLITE_STATIC);
+        ret->type = STORE_IS_BYTES;
+        ret->at = bytes->count > 0 ? bytes->at : (const uint8_t *)""; /* NULL would be no bytes */
+        ret->bytes = bytes->count;
         return;
     default:
-        sqlite3_bind_text(statement, column, text_of(value), -1, SQLITE_STATIC);
+        ret->type = STORE_IS_TEXT;
+        ret->at = at != NULL ? text_of(value) : NULL;
     }
 }
 
-sqlite3_stmt *store_bind(struct store *store, store_sql sql, const struct store_value *values,
-                         size_t count)
+bool store_each(struct store *store, store_sql sql, const struct store_value *values, size_t count,
+                store_row_visit *visit, void *self)
 {
-    sqlite3_stmt *statement = store_statement(store, sql);
-    int column = 0;
+    struct store_parameter parameters[STORE_PARAMETERS_MAX];
+    int filled = 0;
 
-    for (size_t i = 0; i < count && statement != NULL; i++)
-        for (int index = 0; index < values[i].count; index++)
-            bind_one(statement, ++column, &values[i], index);
-    return statement;
-}
-
-bool store_each(sqlite3_stmt *statement, void (*row)(sqlite3_stmt *statement, void *self),
-                void *self)
-{
-    int result;
-
-    if (statement == NULL)
-        return false;
-    while ((result = sqlite3_step(statement)) == SQLITE_ROW)
-        if (row != NULL)
-            row(statement, self);
-    sqlite3_reset(statement);
-    return result == SQLITE_DONE;
+    for (size_t i = 0; i < count; i++)
+        for (int index = 0; index < values[i].count && filled < STORE_PARAMETERS_MAX; index++)
+            fill(&values[i], index, &parameters[filled++]);
+    return store->driver->run(store, sql, parameters, filled, visit, self);
 }
 
 bool store_do(struct store *store, store_sql sql, const struct store_value *values, size_t count)
 {
-    return store_each(store_bind(store, sql, values, count), NULL, NULL);
+    return store_each(store, sql, values, count, NULL, NULL);
 }
 
 /* ---- from it ---- */
@@ -158,19 +146,11 @@ static void name_from(const char *name, const struct store_value *value)
     }
 }
 
-static void read_uuid(sqlite3_stmt *statement, int column, struct kvr_uuid *uuid)
-{
-    const void *bytes = sqlite3_column_blob(statement, column);
-
-    if (bytes != NULL && sqlite3_column_bytes(statement, column) == (int)sizeof(uuid->bytes))
-        memcpy(uuid->bytes, bytes, sizeof(uuid->bytes));
-}
-
-static void read_one(sqlite3_stmt *statement, int column, const struct store_value *value,
+static void read_one(const struct store_row *row, int column, const struct store_value *value,
                      int index)
 {
-    struct store_bytes *bytes;
-    const char *text;
+    const struct store_driver *driver = row->driver;
+    struct store_bytes bytes;
 
     switch (value->kind) {
     case STORE_SKIPPED:
@@ -178,26 +158,26 @@ static void read_one(sqlite3_stmt *statement, int column, const struct store_val
     case STORE_INT:
     case STORE_ROWID:
         keep((uint8_t *)value->at + (size_t)index * value->bytes, value->bytes,
-             sqlite3_column_int64(statement, column));
+             driver->number(row, column));
         return;
     case STORE_UUID:
-        return read_uuid(statement, column, value->at);
+        bytes = driver->bytes(row, column);
+        if (bytes.count == sizeof(struct kvr_uuid))
+            memcpy(value->at, bytes.at, bytes.count);
+        return;
     case STORE_BYTES:
-        bytes = value->at;
-        bytes->at = sqlite3_column_blob(statement, column);
-        bytes->count = (size_t)sqlite3_column_bytes(statement, column);
+        *(struct store_bytes *)value->at = driver->bytes(row, column);
         return;
     default:
-        text = (const char *)sqlite3_column_text(statement, column);
-        name_from(text != NULL ? text : "", value);
+        name_from(driver->text(row, column), value);
     }
 }
 
-void store_read(sqlite3_stmt *statement, const struct store_value *values, size_t count)
+void store_read(const struct store_row *row, const struct store_value *values, size_t count)
 {
     int column = 0;
 
     for (size_t i = 0; i < count; i++)
         for (int index = 0; index < values[i].count; index++)
-            read_one(statement, column++, &values[i], index);
+            read_one(row, column++, &values[i], index);
 }

@@ -3,16 +3,26 @@
 
 #include "scheduler/store_rows.h"
 
-static void read_position(sqlite3_stmt *statement, void *self)
+static void read_position(const struct store_row *row, void *self)
 {
-    store_read(statement, STORE_VALUES(INT(*(uint64_t *)self)));
+    store_read(row, STORE_VALUES(INT(*(uint64_t *)self)));
 }
 
 bool store_position(struct store *store, const char *agent, uint64_t boot, uint64_t *ret_sequence)
 {
     *ret_sequence = 0;
-    return store_each(store_bind(store, SQL_GET_POSITION, STORE_VALUES(TEXT(agent), INT(boot))),
-                      read_position, ret_sequence);
+    return store_each(store, SQL_GET_POSITION, STORE_VALUES(TEXT(agent), INT(boot)), read_position,
+                      ret_sequence);
+}
+
+bool store_other_boots(struct store *store, const char *agent, uint64_t boot, bool *ret_other)
+{
+    uint64_t count = 0;
+    bool read = store_each(store, SQL_OTHER_BOOTS, STORE_VALUES(TEXT(agent), INT(boot)),
+                           read_position, &count);
+
+    *ret_other = count > 0;
+    return read;
 }
 
 bool store_set_position(struct store *store, const char *agent, uint64_t boot, uint64_t sequence,
@@ -24,15 +34,21 @@ bool store_set_position(struct store *store, const char *agent, uint64_t boot, u
 
 bool store_put_transfer(struct store *store, struct transfer *transfer)
 {
-    bool live = transfer_state_live(transfer->state);
-    bool update = transfer->ordinal != 0 && !transfer->renamed;
+    bool live = transfer_state_live(transfer->state), there = transfer->ordinal != 0;
 
-    if (!store_do(store, update ? SQL_UPDATE_TRANSFER : SQL_PUT_TRANSFER,
+    if (there && transfer->renamed &&
+        !store_do(
+            store, SQL_RENAME_TRANSFER,
+            STORE_VALUES(INT(transfer->ordinal), TEXT(transfer->request), TEXT(transfer->tenant))))
+        return false;
+    if (!there)
+        transfer->ordinal = store_next_id(store);
+    if (!store_do(store, there ? SQL_UPDATE_TRANSFER : SQL_ADD_TRANSFER,
                   STORE_VALUES(TRANSFER_VALUES(transfer, INT(live)))))
         return false;
     transfer->renamed = false;
-    if (transfer->ordinal == 0)
-        transfer->ordinal = sqlite3_last_insert_rowid(store->database);
+    if (!there)
+        transfer->ordinal = store_new_id(store, transfer->ordinal);
     return true;
 }
 
@@ -54,13 +70,13 @@ static char *counters_json(const struct kvr_agent_facts *facts)
     return text;
 }
 
-static bool put_agent_row(struct store *store, const struct agent_row *row,
+static bool add_agent_row(struct store *store, const struct agent_row *row,
                           const struct kvr_agent_facts *facts)
 {
     char *counters = counters_json(facts);
     bool stored =
         counters != NULL &&
-        store_do(store, SQL_PUT_AGENT, STORE_VALUES(AGENT_VALUES(row, facts, TEXT(counters))));
+        store_do(store, SQL_ADD_AGENT, STORE_VALUES(AGENT_VALUES(row, facts, TEXT(counters))));
 
     free(counters);
     return stored;
@@ -69,9 +85,9 @@ static bool put_agent_row(struct store *store, const struct agent_row *row,
 bool store_put_agent(struct store *store, const struct agent_row *row,
                      const struct kvr_agent_facts *facts)
 {
-    bool stored = store_do(store, SQL_CLEAR_RAILS, STORE_VALUES(TEXT(row->name))) &&
-                  store_do(store, SQL_CLEAR_ENGINES, STORE_VALUES(TEXT(row->name))) &&
-                  put_agent_row(store, row, facts);
+    /* Its rails and engines go with it. */
+    bool stored = store_do(store, SQL_DROP_AGENT, STORE_VALUES(TEXT(row->name))) &&
+                  add_agent_row(store, row, facts);
 
     for (uint32_t i = 0; i < facts->rail_count && stored; i++)
         stored = store_do(store, SQL_ADD_RAIL,
@@ -89,7 +105,7 @@ struct pruned_transfers {
 };
 
 /* The row of the transfer is gone already; the chain of its events goes now. */
-static void drop_pruned(sqlite3_stmt *statement, void *self)
+static void drop_pruned(const struct store_row *row, void *self)
 {
     struct pruned_transfers *pruned = self;
     const char *name;
@@ -97,11 +113,25 @@ static void drop_pruned(sqlite3_stmt *statement, void *self)
     int64_t newest;
     uint64_t rows;
 
-    store_read(statement, STORE_VALUES(STORE_AT(STORE_BORROWED, name), INT(newest)));
+    store_read(row, STORE_VALUES(STORE_AT(STORE_BORROWED, name), INT(newest)));
     if (pruned->states != NULL && transfer_state_from_name(name, &state))
         pruned->states[state]++;
     pruned->failed |= !store_drop_events(pruned->store, newest, &rows);
     pruned->count += 1 + rows;
+}
+
+bool store_prune_transfers(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
+                           uint64_t *ret_removed)
+{
+    struct pruned_transfers transfers = {.store = store, .states = states};
+
+    if (store->driver->drop_period != NULL)
+        return store->driver->drop_period(store, before_ns, states, ret_removed);
+    if (!store_each(store, SQL_PRUNE_TRANSFERS, STORE_VALUES(INT(before_ns)), drop_pruned,
+                    &transfers))
+        return false;
+    *ret_removed = transfers.count;
+    return !transfers.failed;
 }
 
 bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_END],
@@ -109,18 +139,14 @@ bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_E
 {
     static const store_sql prunes[] = {SQL_PRUNE_POSITIONS, SQL_PRUNE_AGENTS, SQL_PRUNE_ORDERS,
                                        SQL_PRUNE_AUDIT};
-    struct pruned_transfers transfers = {.store = store, .states = states};
     uint64_t removed;
 
-    if (!store_each(store_bind(store, SQL_PRUNE_TRANSFERS, STORE_VALUES(INT(before_ns))),
-                    drop_pruned, &transfers) ||
-        transfers.failed)
+    if (!store_prune_transfers(store, before_ns, states, &removed))
         return false;
-    removed = transfers.count;
     for (size_t i = 0; i < sizeof(prunes) / sizeof(prunes[0]); i++) {
         if (!store_do(store, prunes[i], STORE_VALUES(INT(before_ns))))
             return false;
-        removed += (uint64_t)sqlite3_changes(store->database);
+        removed += store_changed(store);
     }
     *ret_removed = removed;
     return true;

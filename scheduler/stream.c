@@ -121,6 +121,15 @@ static void wake_all(struct stream *stream)
 
 /* ---- the thread ---- */
 
+/* Of a delta that is made now. Where schedulers share a database, an id says up to when all that
+ * they have committed is in it, so that a viewer can go on at another one. */
+static int64_t next_id(struct stream *stream)
+{
+    int64_t until_ns = changes_until(stream->changes);
+
+    return stream_book_id(&stream->book, until_ns != 0 ? until_ns : (int64_t)kvr_clock_wall());
+}
+
 /* Deltas are made from now on, or not any more. By lock. */
 static void follow(struct stream *stream, bool following)
 {
@@ -128,7 +137,7 @@ static void follow(struct stream *stream, bool following)
     changes_want(stream->changes, following);
     if (following) {
         stream_writer_begin(stream->writer);
-        stream->book.last = stream_book_id(&stream->book, (int64_t)kvr_clock_wall());
+        stream->book.last = next_id(stream);
     } else {
         stream_book_end(&stream->book);
     }
@@ -165,16 +174,20 @@ static bool any_waits_for_snapshot(struct stream *stream, kvr_ns now)
 /* The texts are made without the lock: only this thread changes the book. */
 static void make_news(struct stream *stream)
 {
-    int64_t id = stream_book_id(&stream->book, (int64_t)kvr_clock_wall());
+    int64_t id = next_id(stream);
     size_t size = 0;
     char *text;
-    bool wanted;
+    bool wanted, lost = changes_were_lost(stream->changes);
 
     pthread_mutex_unlock(&stream->lock);
     text = stream_writer_delta(stream->writer, id, &size);
     pthread_mutex_lock(&stream->lock);
-    if (text != NULL)
+    if (lost) {
+        free(text); /* a snapshot has it */
+        stream_book_skip(&stream->book, id);
+    } else if (text != NULL) {
         (void)stream_book_put(&stream->book, id, text, size);
+    }
     wanted = any_waits_for_snapshot(stream, kvr_clock_now());
     id = stream->book.last;
     if (!wanted)

@@ -69,17 +69,23 @@ int64_t stream_book_id(const struct stream_book *book, int64_t wall_ns)
     return wall_ns > book->last ? wall_ns : book->last + 1;
 }
 
+void stream_book_skip(struct stream_book *book, int64_t id)
+{
+    book->last = id;
+    while (book->count > 0)
+        drop_oldest(book);
+}
+
 bool stream_book_put(struct stream_book *book, int64_t id, char *bytes, size_t size)
 {
     struct stream_text *text = text_make(bytes, size);
     int64_t before = book->last;
 
-    book->last = id;
     if (text == NULL) {
-        while (book->count > 0) /* there is a gap */
-            drop_oldest(book);
+        stream_book_skip(book, id);
         return false;
     }
+    book->last = id;
     while (book->count == STREAM_DELTAS ||
            (book->count > 0 && book->bytes + size > STREAM_BYTES_MAX))
         drop_oldest(book);

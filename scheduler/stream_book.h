@@ -7,7 +7,8 @@
  * gets the event `resync` and a snapshot. A viewer that would hear nothing for STREAM_BEAT_NS gets
  * the event `beat`.
  *
- * Ids are times of the wall clock in nanoseconds, made to grow: another scheduler's are comparable.
+ * Ids are times in nanoseconds, made to grow: of the wall clock, or of the database's where several
+ * schedulers share one. Another scheduler's are comparable.
  * Pure; the owner has a lock. */
 #ifndef KVR_SCHEDULER_STREAM_BOOK_H
 #define KVR_SCHEDULER_STREAM_BOOK_H
@@ -63,6 +64,8 @@ void stream_book_end(struct stream_book *book);
 int64_t stream_book_id(const struct stream_book *book, int64_t wall_ns);
 /* Takes bytes over: from malloc. False: no memory, and viewers get a snapshot instead. */
 bool stream_book_put(struct stream_book *book, int64_t id, char *bytes, size_t size);
+/* What changed up to that id is in no delta: every viewer gets `resync` and a snapshot. */
+void stream_book_skip(struct stream_book *book, int64_t id);
 /* A snapshot that holds everything up to the last id. */
 bool stream_book_put_snapshot(struct stream_book *book, kvr_ns now, char *bytes, size_t size);
 

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "scheduler/api_json.h"
+#include "scheduler/api_rows.h"
 
 #define SUMMARY_NS      KVR_S /* its rates are of whole seconds; agents report about as often */
 #define SNAPSHOT_WITHIN (2 * KVR_S)
@@ -52,27 +53,33 @@ void stream_writer_begin(struct stream_writer *writer)
 /* ---- agents ---- */
 
 /* Short, because there may be many: /api/v1/agents has the rest. */
-static json_t *agent_json(const struct agent_view *agent)
+static void write_agent(struct json_writer *out, const struct agent_view *agent)
 {
     const struct kvr_agent_facts *facts = agent->facts;
-    json_t *bytes = json_array();
-    json_int_t up = 0;
+    uint64_t up = 0;
 
-    for (uint32_t i = 0; i < facts->rail_count; i++) {
+    for (uint32_t i = 0; i < facts->rail_count; i++)
         up += facts->rails[i].state == KVR_RAIL_UP;
-        json_array_append_new(bytes, json_count(facts->rails[i].bytes));
-    }
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:b, s:o}", "name", agent->row.name,
-                     "role", facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode", "state",
-                     agent_state_name(agent->state), "host", json_text(facts->host), "version",
-                     json_text(facts->version), "transfers_live", (json_int_t)facts->transfers_live,
-                     "rails_up", up, "drained", facts->drained, "rail_bytes", bytes);
+    json_writer_object(out, NULL);
+    json_writer_string(out, "name", agent->row.name);
+    json_writer_string(out, "role", facts->role == KVR_ROLE_SOURCE ? "prefill" : "decode");
+    json_writer_string(out, "state", agent_state_name(agent->state));
+    json_writer_text(out, "host", facts->host);
+    json_writer_text(out, "version", facts->version);
+    json_writer_count(out, "transfers_live", facts->transfers_live);
+    json_writer_count(out, "rails_up", up);
+    json_writer_boolean(out, "drained", facts->drained);
+    json_writer_array(out, "rail_bytes");
+    for (uint32_t i = 0; i < facts->rail_count; i++)
+        json_writer_count(out, NULL, facts->rails[i].bytes);
+    json_writer_end_array(out);
+    json_writer_end_object(out);
 }
 
 struct agent_news {
     struct stream_writer *writer;
-    json_t *changed, *gone;
-    uint32_t next; /* of those said before */
+    struct json_writer changed, gone; /* elements */
+    uint32_t next;                    /* of those said before */
 };
 
 static void say_gone(struct agent_news *news, const char *until)
@@ -83,7 +90,7 @@ static void say_gone(struct agent_news *news, const char *until)
     for (; news->next < writer->counts[writer->last] &&
            (until == NULL || strcmp(said[news->next].name, until) < 0);
          news->next++)
-        json_array_append_new(news->gone, json_string(said[news->next].name));
+        json_writer_string(&news->gone, NULL, said[news->next].name);
 }
 
 /* By their names, as those said before. */
@@ -91,58 +98,65 @@ static void add_agent(void *self, const struct agent_view *agent)
 {
     struct agent_news *news = self;
     struct stream_writer *writer = news->writer;
-    const struct said *before = &writer->said[writer->last][news->next];
+    const struct said *before;
     struct said *now = &writer->said[1 - writer->last][writer->counts[1 - writer->last]];
-    json_t *json = agent_json(agent);
-    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    size_t begin = news->changed.used, size;
 
-    if (writer->counts[1 - writer->last] == FLEET_AGENTS_MAX || text == NULL) {
-        json_decref(json);
-        free(text);
+    if (writer->counts[1 - writer->last] == FLEET_AGENTS_MAX)
         return;
-    }
+    write_agent(&news->changed, agent);
+    if (news->changed.failed)
+        return;
+    size = news->changed.used - begin;
+    size -= begin > 0; /* its comma */
     writer->counts[1 - writer->last]++;
     memcpy(now->name, agent->row.name, sizeof(now->name));
-    now->hash = XXH3_64bits(text, strlen(text));
-    free(text);
+    now->hash = XXH3_64bits(news->changed.text + news->changed.used - size, size);
     say_gone(news, now->name);
     before = &writer->said[writer->last][news->next];
     if (news->next < writer->counts[writer->last] && strcmp(before->name, now->name) == 0) {
         news->next++;
-        if (before->hash == now->hash) {
-            json_decref(json);
-            return;
-        }
+        if (before->hash == now->hash)
+            news->changed.used = begin; /* as it was said */
     }
-    json_array_append_new(news->changed, json);
 }
 
-/* Into object: "agents" and "agents_gone", where there are any. */
-static void add_agents(struct stream_writer *writer, json_t *object)
+/* Takes over the elements. There may be none. */
+static void add_list(struct json_writer *out, const char *key, struct json_writer *elements)
 {
-    struct agent_news news = {writer, json_array(), json_array(), 0};
+    bool any = elements->used > 0;
+    char *text = json_writer_take(elements);
+
+    out->failed |= text == NULL;
+    if (any && text != NULL) {
+        json_writer_array(out, key);
+        json_writer_plain(out, NULL, text);
+        json_writer_end_array(out);
+    }
+    free(text);
+}
+
+/* "agents" and "agents_gone", where there are any. */
+static void add_agents(struct stream_writer *writer, struct json_writer *out)
+{
+    struct agent_news news = {.writer = writer};
 
     writer->counts[1 - writer->last] = 0;
     fleet_each(writer->parts.fleet, kvr_clock_now(), add_agent, &news);
     say_gone(&news, NULL);
     writer->last = 1 - writer->last;
-    if (json_array_size(news.changed) > 0)
-        json_object_set(object, "agents", news.changed);
-    if (json_array_size(news.gone) > 0)
-        json_object_set(object, "agents_gone", news.gone);
-    json_decref(news.changed);
-    json_decref(news.gone);
+    add_list(out, "agents", &news.changed);
+    add_list(out, "agents_gone", &news.gone);
 }
 
 /* ---- events ---- */
 
 /* Takes the data over. */
-static char *event_text(const char *kind, int64_t id, json_t *data, size_t *ret_size)
+static char *event_text(const char *kind, int64_t id, struct json_writer *data, size_t *ret_size)
 {
-    char *json = data != NULL ? json_dumps(data, JSON_COMPACT) : NULL, *text = NULL;
+    char *json = json_writer_take(data), *text = NULL;
     int size = -1;
 
-    json_decref(data);
     if (json != NULL)
         size = asprintf(&text, "id: %lld\nevent: %s\ndata: %s\n\n", (long long)id, kind, json);
     free(json);
@@ -152,52 +166,56 @@ static char *event_text(const char *kind, int64_t id, json_t *data, size_t *ret_
     return text;
 }
 
-static void add_transfers(struct stream_writer *writer, json_t *object, int64_t now_ns)
+static void add_transfers(struct stream_writer *writer, struct json_writer *out, int64_t now_ns)
 {
     const struct changes_taken *taken = &writer->taken;
-    json_t *changed = json_array(), *gone = json_array();
 
-    for (uint32_t i = 0; i < taken->count; i++) {
-        const struct transfer *transfer = &taken->list[i].transfer;
-
+    if (taken->count == 0)
+        return;
+    json_writer_array(out, "transfers");
+    for (uint32_t i = 0; i < taken->count; i++)
+        if (!taken->list[i].removed)
+            api_write_transfer(out, NULL, &taken->list[i].transfer, now_ns);
+    json_writer_end_array(out);
+    json_writer_array(out, "transfers_gone");
+    for (uint32_t i = 0; i < taken->count; i++)
         if (taken->list[i].removed)
-            json_array_append_new(gone, json_id(transfer->id));
-        else
-            json_array_append_new(changed, json_transfer(transfer, now_ns));
-    }
-    if (taken->count > 0) {
-        json_object_set(object, "transfers", changed);
-        json_object_set(object, "transfers_gone", gone);
-        json_object_set_new(object, "transfers_left_out", json_count(taken->left_out));
-    }
-    json_decref(changed);
-    json_decref(gone);
+            api_write_id(out, NULL, taken->list[i].transfer.id);
+    json_writer_end_array(out);
+    json_writer_count(out, "transfers_left_out", taken->left_out);
+}
+
+static void add_summary(struct stream_writer *writer, struct json_writer *out, int64_t now_ns)
+{
+    json_t *summary =
+        json_summary(writer->parts.metrics, writer->parts.health, writer->started, now_ns);
+
+    api_write_tree(out, "summary", summary);
+    json_decref(summary);
 }
 
 char *stream_writer_delta(struct stream_writer *writer, int64_t id, size_t *ret_size)
 {
     int64_t now_ns = (int64_t)kvr_clock_wall();
     kvr_ns now = kvr_clock_now();
-    json_t *object = json_object();
+    struct json_writer out = {0};
 
     changes_take(writer->parts.changes, &writer->taken);
-    add_transfers(writer, object, now_ns);
+    if (writer->taken.count == 0 && now < writer->summary_at)
+        return NULL;
+    json_writer_object(&out, NULL);
+    add_transfers(writer, &out, now_ns);
     if (now >= writer->summary_at) {
         writer->summary_at = now + SUMMARY_NS;
-        add_agents(writer, object);
-        json_object_set_new(
-            object, "summary",
-            json_summary(writer->parts.metrics, writer->parts.health, writer->started, now_ns));
+        add_agents(writer, &out);
+        add_summary(writer, &out, now_ns);
     }
-    if (json_object_size(object) == 0) {
-        json_decref(object);
-        return NULL;
-    }
-    return event_text("delta", id, object, ret_size);
+    json_writer_end_object(&out);
+    return event_text("delta", id, &out, ret_size);
 }
 
 struct snapshot {
-    json_t *agents, *transfers;
+    struct json_writer out;
     int64_t now_ns;
 };
 
@@ -205,33 +223,36 @@ static void add_one(void *self, const struct agent_view *agent)
 {
     struct snapshot *snapshot = self;
 
-    json_array_append_new(snapshot->agents, agent_json(agent));
+    write_agent(&snapshot->out, agent);
 }
 
 static void add_transfer(void *self, const struct transfer *transfer)
 {
     struct snapshot *snapshot = self;
 
-    json_array_append_new(snapshot->transfers, json_transfer(transfer, snapshot->now_ns));
+    api_write_transfer(&snapshot->out, NULL, transfer, snapshot->now_ns);
 }
 
 char *stream_writer_snapshot(struct stream_writer *writer, int64_t id, size_t *ret_size)
 {
-    struct snapshot snapshot = {json_array(), json_array(), (int64_t)kvr_clock_wall()};
+    struct snapshot snapshot = {.now_ns = (int64_t)kvr_clock_wall()};
     const struct transfer_filter newest = {.kind = FILTER_ALL, .limit = CHANGES_MAX};
     const struct stream_parts *parts = &writer->parts;
-    json_t *summary = json_summary(parts->metrics, parts->health, writer->started, snapshot.now_ns);
+    struct json_writer *out = &snapshot.out;
+    bool read;
 
+    json_writer_object(out, NULL);
+    add_summary(writer, out, snapshot.now_ns);
+    json_writer_array(out, "agents");
     fleet_each(parts->fleet, kvr_clock_now(), add_one, &snapshot);
+    json_writer_end_array(out);
+    json_writer_array(out, "transfers");
     store_set_deadline(parts->store, kvr_clock_now() + SNAPSHOT_WITHIN);
-    if (!store_list_transfers(parts->store, &newest, add_transfer, &snapshot)) {
-        json_decref(snapshot.agents);
-        json_decref(snapshot.transfers);
-        json_decref(summary);
-        return NULL;
-    }
-    return event_text("snapshot", id,
-                      json_pack("{s:o, s:o, s:o}", "summary", summary, "agents", snapshot.agents,
-                                "transfers", snapshot.transfers),
-                      ret_size);
+    read = store_list_transfers(parts->store, &newest, add_transfer, &snapshot);
+    json_writer_end_array(out);
+    json_writer_end_object(out);
+    if (read)
+        return event_text("snapshot", id, out, ret_size);
+    free(json_writer_take(out));
+    return NULL;
 }

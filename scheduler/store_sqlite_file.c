@@ -8,7 +8,7 @@
 
 #include "base/file_sync.h"
 #include "base/log.h"
-#include "scheduler/store_rows.h"
+#include "scheduler/store_sqlite.h"
 
 #define CHECK_WITHIN (5 * KVR_S) /* a large database is looked at only so long: agents wait */
 
@@ -20,24 +20,39 @@ bool store_file_path(const char *folder, const char *part, char path[STORE_PATH_
     return snprintf(path, STORE_PATH_BYTES, "%s/kvrail.db%s", folder, part) < PATH_MAX;
 }
 
-uint64_t store_file_bytes(const char *folder)
+uint64_t store_file_size(struct store *store)
 {
     char path[STORE_PATH_BYTES];
     uint64_t bytes = 0;
     struct stat file;
 
     for (size_t i = 0; i < PARTS; i++)
-        if (store_file_path(folder, parts[i], path) && stat(path, &file) == 0)
+        if (store_file_path(store_sqlite(store)->folder, parts[i], path) && stat(path, &file) == 0)
             bytes += (uint64_t)file.st_size;
     return bytes;
 }
 
-bool store_has_moved(struct store *store)
+bool store_file_used(struct store *store, uint64_t *ret_bytes)
+{
+    sqlite3_stmt *statement = NULL;
+    bool read = sqlite3_prepare_v2(store_sqlite(store)->database,
+                                   "SELECT (page_count - freelist_count) * page_size FROM "
+                                   "pragma_page_count, pragma_freelist_count, pragma_page_size",
+                                   -1, &statement, NULL) == SQLITE_OK &&
+                sqlite3_step(statement) == SQLITE_ROW;
+
+    if (read)
+        *ret_bytes = (uint64_t)sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return read;
+}
+
+bool store_file_has_moved(struct store *store)
 {
     int moved = 0;
 
-    return sqlite3_file_control(store->database, "main", SQLITE_FCNTL_HAS_MOVED, &moved) ==
-               SQLITE_OK &&
+    return sqlite3_file_control(store_sqlite(store)->database, "main", SQLITE_FCNTL_HAS_MOVED,
+                                &moved) == SQLITE_OK &&
            moved != 0;
 }
 
@@ -46,11 +61,11 @@ static bool says_damaged(int result)
     return (result & 0xff) == SQLITE_CORRUPT || (result & 0xff) == SQLITE_NOTADB;
 }
 
-health_problem store_trouble(struct store *store)
+health_problem store_file_trouble(struct store *store)
 {
-    int result = sqlite3_extended_errcode(store->database);
+    int result = sqlite3_extended_errcode(store_sqlite(store)->database);
 
-    if (store->moved)
+    if (store_sqlite(store)->moved)
         return HEALTH_MISSING;
     if (says_damaged(result))
         return HEALTH_DAMAGED;
@@ -68,7 +83,7 @@ health_problem store_trouble(struct store *store)
 /* ---- at the start ---- */
 
 /* What is wrong with it, or "". */
-static int quick_check(struct store *store, char problem[KVR_DETAIL_BYTES])
+static int quick_check(struct store_sqlite *store, char problem[KVR_DETAIL_BYTES])
 {
     sqlite3_stmt *statement = NULL;
     int result = sqlite3_prepare_v2(store->database, "PRAGMA quick_check(1)", -1, &statement, NULL);
@@ -82,7 +97,7 @@ static int quick_check(struct store *store, char problem[KVR_DETAIL_BYTES])
         if (said != NULL && strcmp(said, "ok") != 0)
             snprintf(problem, KVR_DETAIL_BYTES, "%s", said);
     } else if (says_damaged(result)) {
-        snprintf(problem, KVR_DETAIL_BYTES, "%s", store_problem(store));
+        snprintf(problem, KVR_DETAIL_BYTES, "%s", store_problem(&store->base));
     }
     for (char *at = problem; *at != '\0'; at++)
         if (*at == '\n')
@@ -91,16 +106,16 @@ static int quick_check(struct store *store, char problem[KVR_DETAIL_BYTES])
     return result;
 }
 
-bool store_file_damaged(struct store *store, char problem[KVR_DETAIL_BYTES])
+bool store_file_damaged(struct store_sqlite *store, char problem[KVR_DETAIL_BYTES])
 {
-    store_set_deadline(store, kvr_clock_now() + CHECK_WITHIN);
-    store_watch_deadline(store, true);
+    store_set_deadline(&store->base, kvr_clock_now() + CHECK_WITHIN);
+    store_sqlite_watch_deadline(store, true);
     if (quick_check(store, problem) == SQLITE_INTERRUPT)
         kvr_log_info("the database is too large to check all of it within %d s: what was looked at "
                      "is whole",
                      (int)(CHECK_WITHIN / KVR_S));
-    store_watch_deadline(store, false);
-    store_set_deadline(store, 0);
+    store_sqlite_watch_deadline(store, false);
+    store_set_deadline(&store->base, 0);
     return problem[0] != '\0';
 }
 

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 
 #include "scheduler/event_pack.h"
-#include "scheduler/store_rows.h"
+#include "scheduler/store_sqlite.h"
 
 static const char single_events[] =
     "SELECT agent, boot, sequence, role, kind, at_ns, peer, bytes, retries, outcome, detail, "
     "arrived_ns FROM single_events WHERE transfer = ?1 ORDER BY agent, boot, id";
 
 struct conversion {
-    struct store *store;
+    struct store_sqlite *store;
     sqlite3_stmt *read;
 };
 
@@ -26,11 +26,12 @@ struct single_event {
 /* False: an event of a kind that this version does not know, so that no version stored it. */
 static bool read_single(sqlite3_stmt *read, struct single_event *single)
 {
+    const struct store_row row = store_sqlite_row(read);
     struct kvr_event *event = &single->event;
     uint64_t retries;
 
     memset(event, 0, sizeof(*event));
-    store_read(read, STORE_VALUES(STORE_AT(STORE_BORROWED, single->agent), INT(single->boot),
+    store_read(&row, STORE_VALUES(STORE_AT(STORE_BORROWED, single->agent), INT(single->boot),
                                   INT(single->sequence), STORE_AT(STORE_ROLE, event->role),
                                   STORE_AT(STORE_BORROWED, single->kind), INT(single->at_ns),
                                   TEXT(event->peer), INT(event->bytes), INT(retries),
@@ -42,14 +43,14 @@ static bool read_single(sqlite3_stmt *read, struct single_event *single)
 }
 
 /* What is packed becomes a row of the chain. */
-static bool add_row(struct store *store, struct transfer *transfer, struct event_row *row,
+static bool add_row(struct store_sqlite *store, struct transfer *transfer, struct event_row *row,
                     struct event_pack *pack)
 {
     bool added;
 
     row->records = pack->bytes;
     row->bytes = pack->count;
-    added = pack->count == 0 || store_add_events(store, transfer, row);
+    added = pack->count == 0 || store_add_events(&store->base, transfer, row);
     pack->place = (struct event_pack_place){0};
     pack->count = 0;
     return added;
@@ -109,7 +110,7 @@ static void forget(void *self)
     free(conversion);
 }
 
-bool store_convert_begin(struct store *store)
+bool store_convert_begin(struct store_sqlite *store)
 {
     struct conversion *conversion = calloc(1, sizeof(*conversion));
 
@@ -120,7 +121,7 @@ bool store_convert_begin(struct store *store)
                                       pack_events, NULL, NULL, forget) == SQLITE_OK;
 }
 
-void store_convert_end(struct store *store)
+void store_convert_end(struct store_sqlite *store)
 {
     (void)sqlite3_create_function_v2(store->database, "pack_events", 1, SQLITE_UTF8, NULL, NULL,
                                      NULL, NULL, NULL);

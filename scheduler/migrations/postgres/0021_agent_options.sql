@@ -1,0 +1,3 @@
+-- As SQLite's 0021_agent_options.sql.
+ALTER TABLE agents ADD COLUMN scheduler TEXT COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE agents ADD COLUMN options TEXT COLLATE "C" NOT NULL DEFAULT '';
