@@ -265,7 +265,7 @@ int tool_sim_main(int argc, char **argv)
             "has",
             config.mutant);
     if (config.model[0] != '\0') {
-        const struct sim_host_costs *host = sim_host_find(config.model);
+        const struct host_costs *host = host_costs_find(config.model);
 
         if (host != NULL)
             return sim_host_report(host, config.json);

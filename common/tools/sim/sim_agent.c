@@ -381,6 +381,7 @@ static void machine_init(struct sim_agent *agent)
         .failover = agent->world->failover,
         .limits = agent->limits,
         .spans = {.every = agent->world->seed % 2},
+        .pages = {.every = agent->world->seed / 2 % 2},
         .fragments = agent->stages ? fragments[kvr_rng_below(rng, 2)] : KVR_FRAGMENT_WRITE,
         .fragment_bytes_min = UINT64_C(1) << kvr_rng_between(rng, 4, 20),
         .costs = {.write = (double)kvr_rng_between(rng, 100, 5000),
@@ -401,6 +402,7 @@ static void machine_init(struct sim_agent *agent)
         .nonce_key = {kvr_rng_next(rng)},
         .limits = agent->limits,
         .spans = {.every = agent->world->seed % 2},
+        .pages = {.every = agent->world->seed / 2 % 2},
         .stage_bytes = agent->stages ? agent->stage_bytes : 0,
         .digest = sim_has(agent->world, SIM_WRITE_CORRUPT)
                       ? KVR_DIGEST_FULL

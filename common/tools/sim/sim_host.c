@@ -6,73 +6,20 @@
 #include "fabric/sim/fabric_model.h"
 #include "tools/post_rig.h"
 
-#define SMALL_BYTES 4096u
-#define LARGE_BYTES 65536u
 #define JOBS        8
 #define LAYERS      32
 #define PAGES       256   /* of a layer: writes of one transfer / LAYERS */
 #define STUCK_STEPS 10000 /* without time going on */
 
-/* Published of p5's cards and of threads that drive EFA; ours is the machine of RESULTS.md. */
-const struct sim_host_costs sim_host_p5 = {
-    .name = "p5",
-    .rails = 4,
-    .card_bps = UINT64_C(100000000000),
-    .small_write_ns = 1250,
-    .large_write_ns = 6300,
-    .alone_ns = 1250,
-    .batched_ns = 476,
-    .own_ns = 19,
-    .first_ns = 26 * KVR_MS,
-    .latency_ns = 10 * KVR_US,
-    .queue_writes = 4096,
-};
-
-/* No single write of a 200 Gb/s card is published. Its line is half of the 364 Gb/s that
- * fabric-lib had with a GPU's two cards in writes of 64 KiB; Mooncake's best, 367 GB/s of a host in
- * blocks of 2 MiB, is 1 % more. fabric-lib's 2.1 M writes/s and Mooncake's first write are of this
- * host. A write with a doorbell of its own is p5's. */
-const struct sim_host_costs sim_host_p5en = {
-    .name = "p5en",
-    .rails = 2,
-    .card_bps = UINT64_C(200000000000),
-    .line_bps = UINT64_C(182000000000),
-    .alone_ns = 1250,
-    .batched_ns = 476,
-    .own_ns = 19,
-    .first_ns = 26 * KVR_MS,
-    .latency_ns = 10 * KVR_US,
-    .queue_writes = 4096,
-};
-
-const struct sim_host_costs *sim_host_find(const char *name)
-{
-    static const struct sim_host_costs *const hosts[] = {&sim_host_p5, &sim_host_p5en};
-
-    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
-        if (strcmp(hosts[i]->name, name) == 0)
-            return hosts[i];
-    }
-    return NULL;
-}
-
-uint64_t sim_host_line_bps(const struct sim_host_costs *costs)
-{
-    if (costs->line_bps > 0)
-        return costs->line_bps;
-    return (LARGE_BYTES - SMALL_BYTES) * 8 * KVR_S /
-           (costs->large_write_ns - costs->small_write_ns);
-}
-
-static uint64_t card_bps(const struct sim_host_costs *costs, const struct sim_host_case *one,
+static uint64_t card_bps(const struct host_costs *costs, const struct sim_host_case *one,
                          uint32_t rail)
 {
-    uint64_t line = sim_host_line_bps(costs);
+    uint64_t line = host_costs_line_bps(costs);
 
     return one->slow_card && rail == costs->rails - 1 ? line / 4 : line;
 }
 
-static void model_init(struct kvr_fabric_model *model, const struct sim_host_costs *costs,
+static void model_init(struct kvr_fabric_model *model, const struct host_costs *costs,
                        const struct sim_host_case *one)
 {
     *model = (struct kvr_fabric_model){
@@ -88,7 +35,7 @@ static void model_init(struct kvr_fabric_model *model, const struct sim_host_cos
         model->line_bps[rail] = card_bps(costs, one, rail);
 }
 
-static void rig_options_init(struct post_rig_options *options, const struct sim_host_costs *costs,
+static void rig_options_init(struct post_rig_options *options, const struct host_costs *costs,
                              const struct sim_host_case *one, const struct kvr_fabric *fabric)
 {
     *options = (struct post_rig_options){
@@ -124,7 +71,7 @@ static bool group_run(struct post_rig *rig, struct kvr_fabric_model *model, kvr_
     return model->now >= end;
 }
 
-static kvr_status group_measure(const struct sim_host_costs *costs, const struct sim_host_case *one,
+static kvr_status group_measure(const struct host_costs *costs, const struct sim_host_case *one,
                                 struct kvr_fabric_model *model, struct kvr_error *error)
 {
     struct post_rig *rig = calloc(1, sizeof(*rig));
@@ -143,7 +90,7 @@ static kvr_status group_measure(const struct sim_host_costs *costs, const struct
     return good ? KVR_OK : kvr_error_set(error, KVR_INVALID, "model", "posting is stuck");
 }
 
-kvr_status sim_host_run(const struct sim_host_costs *costs, const struct sim_host_case *one,
+kvr_status sim_host_run(const struct host_costs *costs, const struct sim_host_case *one,
                         struct sim_host_result *ret_result, struct kvr_error *error)
 {
     const double cards_bps = (double)(costs->rails * costs->card_bps);

@@ -20,24 +20,25 @@ static const struct line {
     {"without_batch", 0, SIM_HOST_BATCH, false, "all"},
     {"without_warm_up", 0, SIM_HOST_WARM_UP, false, "all"},
     {"slow_card", 0, 0, true, NULL},
-    {"slow_thread", SIM_HOST_TUTORIAL_ALONE_NS, 0, false, NULL},
-    {"slow_thread_without_batch", SIM_HOST_TUTORIAL_ALONE_NS, SIM_HOST_BATCH, false, "slow_thread"},
+    {"slow_thread", HOST_COSTS_TUTORIAL_ALONE_NS, 0, false, NULL},
+    {"slow_thread_without_batch", HOST_COSTS_TUTORIAL_ALONE_NS, SIM_HOST_BATCH, false,
+     "slow_thread"},
 };
 static const uint32_t page_kib[] = {16, 64, 256};
 
 #define LINES (sizeof(lines) / sizeof(lines[0]))
 #define PAGES (sizeof(page_kib) / sizeof(page_kib[0]))
 
-static struct sim_host_costs costs_of(const struct sim_host_costs *host, const struct line *line)
+static struct host_costs costs_of(const struct host_costs *host, const struct line *line)
 {
-    struct sim_host_costs costs = *host;
+    struct host_costs costs = *host;
 
     if (line->alone_ns > 0)
         costs.alone_ns = line->alone_ns;
     return costs;
 }
 
-static bool run_all(const struct sim_host_costs *host, struct sim_host_result results[LINES][PAGES])
+static bool run_all(const struct host_costs *host, struct sim_host_result results[LINES][PAGES])
 {
     for (size_t i = 0; i < LINES; i++) {
         for (size_t k = 0; k < PAGES; k++) {
@@ -45,7 +46,7 @@ static bool run_all(const struct sim_host_costs *host, struct sim_host_result re
                                         .without = lines[i].without,
                                         .slow_card = lines[i].slow_card,
                                         .virtual_ns = VIRTUAL_NS};
-            struct sim_host_costs costs = costs_of(host, &lines[i]);
+            struct host_costs costs = costs_of(host, &lines[i]);
             struct kvr_error error = {0};
 
             if (sim_host_run(&costs, &one, &results[i][k], &error) == KVR_OK)
@@ -58,8 +59,7 @@ static bool run_all(const struct sim_host_costs *host, struct sim_host_result re
     return true;
 }
 
-static void print_table(const struct sim_host_costs *host,
-                        struct sim_host_result results[LINES][PAGES])
+static void print_table(const struct host_costs *host, struct sim_host_result results[LINES][PAGES])
 {
     double card_gbps = (double)host->card_bps / 1e9;
 
@@ -67,8 +67,9 @@ static void print_table(const struct sim_host_costs *host,
         "A %s host, one virtual second: %d groups of %u cards of %.0f Gb/s (%.1f in writes of one "
         "page)\nShares are of %.0f Gb/s, of which the cards give %.1f %%; busy: of the threads' "
         "time; batch: writes a doorbell\n\n%-26s",
-        host->name, SIM_HOST_GROUPS, host->rails, card_gbps, (double)sim_host_line_bps(host) / 1e9,
-        SIM_HOST_GROUPS * host->rails * card_gbps, 100 * results[0][0].ceiling, "");
+        host->name, SIM_HOST_GROUPS, host->rails, card_gbps,
+        (double)host_costs_line_bps(host) / 1e9, SIM_HOST_GROUPS * host->rails * card_gbps,
+        100 * results[0][0].ceiling, "");
     for (size_t k = 0; k < PAGES; k++)
         printf("  %3u KiB: share  busy batch", page_kib[k]);
     printf("\n");
@@ -83,7 +84,7 @@ static void print_table(const struct sim_host_costs *host,
         "\nslow_card: one of each group at a quarter of its speed. slow_thread: a write with its "
         "own doorbell takes %.2f us instead of %.2f\nNot modelled: pinning, sharded state, the "
         "target's threads, PCIe, memory\n",
-        SIM_HOST_TUTORIAL_ALONE_NS / 1e3, (double)host->alone_ns / 1e3);
+        HOST_COSTS_TUTORIAL_ALONE_NS / 1e3, (double)host->alone_ns / 1e3);
 }
 
 /* A number, or null where it is not published. */
@@ -92,7 +93,7 @@ static json_t *known(kvr_ns cost)
     return cost > 0 ? json_integer((json_int_t)cost) : json_null();
 }
 
-static json_t *costs_json(const struct sim_host_costs *costs)
+static json_t *costs_json(const struct host_costs *costs)
 {
     return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "small_write_ns",
                      known(costs->small_write_ns), "large_write_ns", known(costs->large_write_ns),
@@ -100,7 +101,7 @@ static json_t *costs_json(const struct sim_host_costs *costs)
                      (json_int_t)costs->batched_ns, "own_ns", (json_int_t)costs->own_ns, "first_ns",
                      (json_int_t)costs->first_ns, "latency_ns", (json_int_t)costs->latency_ns,
                      "queue_writes", (json_int_t)costs->queue_writes, "line_gbps",
-                     (double)sim_host_line_bps(costs) / 1e9);
+                     (double)host_costs_line_bps(costs) / 1e9);
 }
 
 static const struct sim_host_result *beside(struct sim_host_result results[LINES][PAGES],
@@ -112,7 +113,7 @@ static const struct sim_host_result *beside(struct sim_host_result results[LINES
     return &results[line][page];
 }
 
-static json_t *result_json(const struct sim_host_costs *host, const struct line *line, uint32_t kib,
+static json_t *result_json(const struct host_costs *host, const struct line *line, uint32_t kib,
                            const struct sim_host_result *result, double loss)
 {
     return json_pack("{s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "case",
@@ -124,7 +125,7 @@ static json_t *result_json(const struct sim_host_costs *host, const struct line 
                      (json_int_t)result->refused);
 }
 
-static json_t *report_json(const struct sim_host_costs *host,
+static json_t *report_json(const struct host_costs *host,
                            struct sim_host_result results[LINES][PAGES])
 {
     json_t *runs = json_array();
@@ -140,7 +141,7 @@ static json_t *report_json(const struct sim_host_costs *host,
                      "not_modelled", "pinning", "sharding", "target threads", "pcie", "memory");
 }
 
-int sim_host_report(const struct sim_host_costs *costs, const char *json)
+int sim_host_report(const struct host_costs *costs, const char *json)
 {
     static struct sim_host_result results[LINES][PAGES];
 

@@ -37,6 +37,7 @@
 #define SIM_MOMENTS_MAX 2000000 /* of one world; most have some thousands */
 #define SIM_LEASE_NS    (10 * KVR_S)
 #define SIM_DEADLINE_NS (15 * KVR_S)
+#define SIM_HURRY_NS    (12 * KVR_S) /* the shortest deadline of a fetch */
 
 #define SIM_BUFFERS          64
 #define SIM_SESSION_MESSAGES 1024

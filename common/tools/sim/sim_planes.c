@@ -69,17 +69,22 @@ static const char *network_of(const struct sim_agent *agent, uint32_t rail)
                                     : "";
 }
 
-/* A pair within a plane. Which life of a target that was is not known here. */
+/* A pair within a plane. Which life of a target that was is not known here: one that died, or was
+ * drained, may come back with other cards. */
 static bool breaks_near(const struct sim_agent *agent, const struct kvr_group_pair_broken *broken)
 {
     const struct sim_world *world = agent->world;
     const char *network = network_of(agent, broken->pair.rail);
 
-    if (world->injected[SIM_AGENT_DEATH] > 0)
-        return true;
-    for (uint32_t i = SIM_SOURCES; network[0] != '\0' && i < SIM_AGENTS; i++)
-        if (strcmp(network, network_of(&world->agents[i], broken->pair.target_rail)) == 0)
+    for (uint32_t i = SIM_SOURCES; i < SIM_AGENTS; i++) {
+        const struct sim_agent *target = &world->agents[i];
+
+        if (target->life > 1 || !target->alive)
             return true;
+        if (network[0] != '\0' &&
+            strcmp(network, network_of(target, broken->pair.target_rail)) == 0)
+            return true;
+    }
     return false;
 }
 

@@ -320,7 +320,8 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     request.target_open.sources = sources;
     request.target_open.source_count = fetch->source_count;
     if (kvr_rng_percent(&world->rng, 30))
-        request.target_open.deadline_ms = (uint32_t)kvr_rng_between(&world->rng, 12000, 18000);
+        request.target_open.deadline_ms =
+            (uint32_t)kvr_rng_between(&world->rng, SIM_HURRY_NS / KVR_MS, 18000);
     fetch->deadline =
         world->now + (request.target_open.deadline_ms > 0 ? request.target_open.deadline_ms * KVR_MS
                                                           : SIM_DEADLINE_NS);

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "tools/sim/sim_world.h"
-#include "trace/spans.h"
+#include "trace/page_runs.h"
 
 /* Of a transfer that is done every layer has passed, or had nothing to move. */
 static void check_layers(struct sim_world *world, const struct kvr_event *event,
@@ -43,10 +43,44 @@ static void check_rails(struct sim_world *world, const struct kvr_event *event,
                  event->bytes, event->chunks, event->retries);
 }
 
+#define PAGES_MAX (2 * SIM_PAGES) /* of an engine's region, some of them no other's */
+
+/* A request has each page once. */
+struct pages_seen {
+    bool seen[KVR_GROUPS_MAX][PAGES_MAX], wrong;
+};
+
+static void see_run(void *self, uint32_t group, struct kvr_page_run run)
+{
+    struct pages_seen *pages = self;
+
+    for (uint32_t i = 0; i < run.page_count && !pages->wrong; i++) {
+        uint32_t page = run.page_first + i;
+
+        pages->wrong = page >= PAGES_MAX || pages->seen[group][page];
+        if (!pages->wrong)
+            pages->seen[group][page] = true;
+    }
+}
+
+static void check_pages(struct sim_world *world, const struct kvr_event *event)
+{
+    struct pages_seen pages = {.wrong = false};
+    kvr_role role = KVR_ROLE_SOURCE;
+
+    if (event->pages_bytes == 0)
+        return;
+    if (kvr_page_runs_unpack(event->pages, event->pages_bytes, &role, see_run, &pages) != KVR_OK ||
+        role != event->role || (pages.wrong && event->outcome == KVR_OK))
+        sim_fail(world, -1, "the page tables of transfer %" PRIx64 " at its %s are wrong",
+                 event->transfer, event->role == KVR_ROLE_SOURCE ? "source" : "target");
+}
+
 void sim_spans_check(struct sim_agent *agent, const struct kvr_event *event)
 {
     struct kvr_spans spans;
 
+    check_pages(agent->world, event);
     if (event->spans_bytes == 0)
         return;
     if (kvr_spans_unpack(event->spans, event->spans_bytes, &spans) != KVR_OK ||

@@ -102,13 +102,16 @@ void sim_stranger(struct sim_world *world)
         visit_note(world, agent, rail);
 }
 
-/* It was renewed a short time ago, and what has come since is seen to with a tick. */
+/* It was renewed a short time ago, and what has come since is seen to with a tick. An agent that
+ * stands still renews nothing, and has its next tick after it wakes. */
 static bool awaits_renewal(const struct sim_agent *agent, uint32_t rail)
 {
     const struct inbound_strangers *strangers = &agent->inbound->rails[rail].strangers;
+    kvr_ns due = strangers->renewed_at + strangers->wait;
 
-    return strangers->epoch != 0 &&
-           agent->world->now - strangers->renewed_at < strangers->wait + SIM_TICK_NS * 3 / 2;
+    due = due > agent->stopped_until ? due : agent->stopped_until;
+    return sim_agent_stopped(agent) ||
+           (strangers->epoch != 0 && agent->world->now < due + SIM_TICK_NS * 3 / 2);
 }
 
 /* Rule 5: without strangers and entries that come twice each write is one of a transfer. */

@@ -97,12 +97,56 @@ static bool any_refused(const struct sim_request *request)
     return false;
 }
 
-/* Over slow ways a request may miss its deadline, and takes its publishes with it. */
-static bool may_be_late(const struct sim_world *world, const struct sim_request *request)
+/* Of each rail of a source at least, in writes. */
+static uint64_t least_room(struct sim_world *world)
 {
-    for (uint32_t i = 0; world->injected[SIM_WAY_SLOW] > 0 && i < request->fetch_count; i++)
-        if (request->fetches[i].user.outcome == KVR_EXPIRED)
+    uint64_t room = UINT64_MAX;
+
+    for (uint32_t i = 0; i < SIM_SOURCES; i++) {
+        const struct sim_agent *agent = &world->agents[i];
+
+        for (uint32_t rail = 0; agent->alive && rail < agent->rail_count; rail++)
+            room = kvr_min_u64(
+                room, kvr_group_counters(sim_group_of(&world->agents[i], rail)->group, rail)
+                          .window_writes);
+    }
+    return room;
+}
+
+/* All writes together, where each waits for room: four latencies for each that a rail has room for.
+ */
+static kvr_ns writes_take(struct sim_world *world)
+{
+    return kvr_sim_net_counts(world->net).writes * 4 * world->latency_ns / least_room(world);
+}
+
+/* Writes that are lost or fail may be mended one after the other, and what is posted again may be
+ * lost or fail again. A loss is found by the counts: these stay unequal for quiet_ms after QUIET,
+ * or for five times as long while others come (rule 4). A pair that failed is tried anew after a
+ * quarter of the heartbeat bound. Each of both waits ends with a tick, and a rail is recycled. */
+static kvr_ns mends_take(const struct sim_world *world)
+{
+    const kvr_ns end = SIM_TICK_NS * 3 / 2 + SIM_RECYCLE_NS;
+
+    return world->injected[SIM_WRITE_LOST] * (5 * SIM_QUIET_NS + end) +
+           world->injected[SIM_WRITE_FAILED] * (SIM_SILENCE_NS / 4 + end);
+}
+
+/* Over slow ways, and where writes or mending them take so long, a request may miss its deadline.
+ * Over ways that are slower still it may get no_rail: sim_ways_check() knows where it must not. It
+ * takes its publishes with it. */
+static bool may_be_late(struct sim_world *world, const struct sim_request *request)
+{
+    bool slow =
+        world->injected[SIM_WAY_SLOW] > 0 || writes_take(world) + mends_take(world) >= SIM_HURRY_NS;
+
+    for (uint32_t i = 0; i < request->fetch_count; i++) {
+        const struct sim_fetch *fetch = &request->fetches[i];
+
+        if ((slow && fetch->user.outcome == KVR_EXPIRED) ||
+            (fetch->user.outcome == KVR_NO_RAIL && sim_ways_crawl(fetch)))
             return true;
+    }
     return false;
 }
 

@@ -246,47 +246,107 @@ bool sim_ways_cut(const struct sim_fetch *fetch)
     return false;
 }
 
+static bool crawls(const struct sim_way *way)
+{
+    return way->fault == SIM_WAY_SLOW && way->way.times_slower > SLOW_MOST;
+}
+
+bool sim_ways_crawl(const struct sim_fetch *fetch)
+{
+    const struct sim_ways *ways = &fetch->request->world->ways;
+    uint32_t target = target_of(fetch)->number - SIM_SOURCES;
+
+    for (uint32_t i = 0; ways->any && i < fetch->source_count; i++) {
+        const struct sim_way *way = &ways->ways[source_of(fetch, i)->number][target][0][0];
+
+        for (uint32_t k = 0; k < SIM_RAILS * SIM_RAILS; k++)
+            if (way[k].met && crawls(&way[k]))
+                return true;
+    }
+    return false;
+}
+
+/* Of all of its rails, in writes. */
+static uint32_t room_of(const struct sim_agent *source)
+{
+    uint64_t room = SIM_RAILS;
+
+    for (uint32_t i = 0; source->alive && i < source->rail_count; i++)
+        room = kvr_min_u64(room,
+                           kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i)
+                               .window_writes);
+    return (uint32_t)room;
+}
+
 /* Some rail of it has no room to try all pairs at once: writes that hang hold its window. */
 static bool is_narrow(const struct sim_agent *source)
 {
-    for (uint32_t i = 0; source->alive && i < source->rail_count; i++)
-        if (kvr_group_counters(sim_group_of((struct sim_agent *)source, i)->group, i)
-                .window_writes < SIM_RAILS)
+    return room_of(source) < SIM_RAILS;
+}
+
+static bool is_any_struck(const struct sim_way ways[SIM_RAILS][SIM_RAILS])
+{
+    for (uint32_t i = 0; i < SIM_RAILS * SIM_RAILS; i++)
+        if (ways[i / SIM_RAILS][i % SIM_RAILS].fault != SIM_FAULT_COUNT)
             return true;
     return false;
 }
 
-/* Writes of one transfer may hang on one pair after the other: those that were lost late seem well
- * until then, and a narrow rail has no room to try all at once. */
-static uint32_t pairs_by_turns(const struct sim_agent *source, const struct sim_agent *target)
+/* Trials that hang hold the room of a narrow rail until its endpoint is replaced, after a bound.
+ * Then others have their turn: those of every rail of every target with a way that is not well. */
+static kvr_ns narrow_ns(const struct sim_agent *source)
 {
-    const struct sim_way *way =
-        &source->world->ways.ways[source->number][target->number - SIM_SOURCES][0][0];
+    const struct sim_world *world = source->world;
+    uint32_t pairs = 0, room = room_of(source);
+
+    for (uint32_t i = 0; i < SIM_TARGETS; i++)
+        if (is_any_struck(world->ways.ways[source->number][i]))
+            pairs += world->agents[SIM_SOURCES + i].rail_count;
+    return is_narrow(source) ? (pairs + room - 1) / room * SIM_SILENCE_NS : 0;
+}
+
+/* The trials of all pairs run side by side, unless a rail is narrow. Whether one was is not known
+ * of a source that is gone. */
+static kvr_ns turns_ns(const struct sim_agent *source, const struct sim_agent *target)
+{
     uint32_t pairs =
         source->rail_count > target->rail_count ? source->rail_count : target->rail_count;
 
-    return way->late || !source->alive || is_narrow(source) ? pairs : 1;
+    return later((source->alive ? 1 : pairs) * kvr_group_soon(SIM_SILENCE_NS), narrow_ns(source));
+}
+
+/* Where pages are gathered, writes to the other target that hang hold the source's staging ring:
+ * for a bound, and for the trial of a fresh endpoint. Meanwhile this target's silence rests, and
+ * begins anew after that. */
+static kvr_ns ring_ns(const struct sim_agent *source, const struct sim_agent *target)
+{
+    const struct sim_ways *ways = &source->world->ways;
+
+    for (uint32_t i = 0; (source->staged || source->stages) && i < SIM_TARGETS; i++)
+        if (i != target->number - SIM_SOURCES && is_any_struck(ways->ways[source->number][i]))
+            return SIM_SILENCE_NS + kvr_group_soon(SIM_SILENCE_NS);
+    return 0;
 }
 
 /* The first bound, in which its own writes hang, is in the grace. Hanging writes of transfers
- * before it may hold its rails for another one. Then the other pairs and at last the fresh
- * endpoints have a trial each. Pairs that fail by errors are waited for until a quarter of the
- * bound after it. Each further group of either side is asked for once, and writes hang there, too.
- * Each wait ends with a tick. */
+ * before it may hold its rails for another one. Then the fresh endpoints have a trial. Pairs that
+ * fail by errors are waited for until a quarter of the bound after it. Each further group of either
+ * side is asked for once, and writes hang there, too. Each wait ends with a tick. */
 static kvr_ns give_up_ns(const struct sim_fetch *fetch)
 {
-    uint32_t ours = 1, turns = 1, asks;
+    uint32_t ours = 1, asks;
+    kvr_ns turns = 0;
 
     for (uint32_t i = 0; i < fetch->source_count; i++) {
         const struct sim_agent *source = source_of(fetch, i);
-        uint32_t pairs = pairs_by_turns(source, target_of(fetch));
 
-        turns = pairs > turns ? pairs : turns;
+        turns =
+            later(turns, turns_ns(source, target_of(fetch)) + ring_ns(source, target_of(fetch)));
         ours = source->groups.count > ours ? source->groups.count : ours;
     }
     asks = ours - 1 + target_of(fetch)->groups.count - 1;
-    return SIM_SILENCE_NS * 5 / 4 + turns * kvr_group_soon(SIM_SILENCE_NS) +
-           asks * (SIM_SILENCE_NS * 3 / 2) + (asks + 1) * SIM_TICK_NS * 3 / 2;
+    return SIM_SILENCE_NS * 5 / 4 + turns + asks * (SIM_SILENCE_NS * 3 / 2) +
+           (asks + 1) * SIM_TICK_NS * 3 / 2;
 }
 
 kvr_ns sim_ways_due(const struct sim_fetch *fetch)
@@ -324,8 +384,17 @@ static bool is_struck(const struct sim_agent *source, uint32_t rail, const struc
     const struct sim_way *way =
         &source->world->ways.ways[source->number][target->number - SIM_SOURCES][rail][target_rail];
 
-    return way->fault != SIM_FAULT_COUNT &&
-           (way->fault != SIM_WAY_SLOW || way->way.times_slower > SLOW_MOST);
+    return way->fault != SIM_FAULT_COUNT && (way->fault != SIM_WAY_SLOW || crawls(way));
+}
+
+/* A trial over another pair of the rail may hang, and hold all the room that the rail has. */
+static bool may_be_held(const struct sim_agent *source, uint32_t rail,
+                        const struct sim_agent *target)
+{
+    for (uint32_t i = 0; is_narrow(source) && i < target->rail_count; i++)
+        if (is_struck(source, rail, target, i))
+            return true;
+    return false;
 }
 
 /* One of the pairs that the source begins with was never struck. Where pairs are warmed up, any way
@@ -339,7 +408,8 @@ static bool has_pair(const struct sim_agent *source, const struct sim_agent *tar
     uint32_t count = kvr_rail_pairs(ours, our_count, theirs, their_count, pairs);
 
     for (uint32_t i = 0; i < count; i++)
-        if (!pairs[i].far && !is_struck(source, pairs[i].ours, target, pairs[i].theirs))
+        if (!pairs[i].far && !is_struck(source, pairs[i].ours, target, pairs[i].theirs) &&
+            !may_be_held(source, pairs[i].ours, target))
             return true;
     for (uint32_t i = 0; sim_warms_up(source->world) && i < our_count * their_count; i++)
         if (their_count <= TRIED_IN_TIME && !is_narrow(source) &&
@@ -349,16 +419,23 @@ static bool has_pair(const struct sim_agent *source, const struct sim_agent *tar
     return false;
 }
 
+/* Its rails are of one group, and those that it had when the fetch ended: an agent that drained may
+ * have come back with others. */
+static bool is_plain(const struct sim_agent *agent)
+{
+    return agent->groups.count == 1 && agent->life == 1;
+}
+
 void sim_ways_check(const struct sim_fetch *fetch)
 {
     struct sim_world *world = fetch->request->world;
     const struct sim_agent *target = target_of(fetch);
 
     if (!world->ways.any || fetch->user.outcome != KVR_NO_RAIL || !sim_ways_calm(world) ||
-        world->mixed || target->groups.count > 1)
+        world->mixed || !is_plain(target))
         return;
     for (uint32_t i = 0; i < fetch->source_count; i++)
-        if (source_of(fetch, i)->groups.count > 1 || !has_pair(source_of(fetch, i), target))
+        if (!is_plain(source_of(fetch, i)) || !has_pair(source_of(fetch, i), target))
             return;
     sim_fail(world, (int)fetch->request->number, "a fetch got no_rail, and a pair works");
 }

@@ -22,6 +22,7 @@ struct sim_way {
     sim_fault fault; /* SIM_FAULT_COUNT: none */
     bool late;       /* it strikes with the world's other late ones, not from the start */
     bool met;        /* a write went there since it struck */
+    bool broke;      /* a pair of this way did, with or without a fault of it */
     kvr_ns from, until;
     kvr_ns away_ns, well_ns; /* of one that flaps, by turns */
     uint32_t one_in;         /* of one that loses writes */
@@ -49,6 +50,9 @@ void sim_ways_heard(struct sim_agent *agent, const struct kvr_event *event);
 bool sim_ways_cut(const struct sim_fetch *fetch);
 /* When that fetch must be over at the latest, but for the grace of sim_time.c. */
 kvr_ns sim_ways_due(const struct sim_fetch *fetch);
+/* Bytes to it are so slow that a warm-up may not come through, over a way from one of its sources.
+ */
+bool sim_ways_crawl(const struct sim_fetch *fetch);
 /* Nothing else than ways hinders a rail or a session. */
 bool sim_ways_calm(const struct sim_world *world);
 /* sim_grey.c. A source's rail group says so: what hangs beside a rail that carries is given up in

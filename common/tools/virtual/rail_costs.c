@@ -1,0 +1,43 @@
+#include "tools/virtual/rail_costs.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "tools/host_costs.h"
+
+#define WATCH_NS     (7 * KVR_US)   /* fabric-lib's watcher: p50 6.2 µs; then the first write */
+#define LATENCY_NS   (10 * KVR_US)  /* of tools/host_costs.c; little depends on it */
+#define CONTROL_NS   (100 * KVR_US) /* an assumption: of TCP between hosts and two loops */
+#define EFA_WRITE_NS (476 + 19)     /* host_costs_p5: batched_ns + own_ns */
+#define EFA_PERMILLE 910            /* 364 of 400 Gb/s, in pages of 64 KiB */
+
+/* Two numbers of "fabric-lib" are fitted to the six layer transfers of its table 3: 256, 512 and
+ * 1,024 pages take 0.661, 0.952 and 1.61 ms, so a page takes 1.236 µs and a layer 0.345 ms more.
+ * In those 0.345 ms the model has the latency and the last page too. */
+static const struct rail_costs presets[] = {
+    {"efa",
+     "a thread's 2.1 M writes/s on EFA and what cards carry: fabric-lib's table 2, the libfabric "
+     "tutorial for 100 Gb/s, kvrail bench post",
+     EFA_WRITE_NS, WATCH_NS, LATENCY_NS, CONTROL_NS, EFA_PERMILLE, false},
+    {"connectx",
+     "a thread's 11.1 M writes/s and 370 of 400 Gb/s on ConnectX-7: fabric-lib's table 2", 90 + 19,
+     WATCH_NS, LATENCY_NS, CONTROL_NS, 925, false},
+    {"fabric-lib", "fitted to the layer transfers of fabric-lib's table 3, a write a page", 1236,
+     334 * KVR_US, LATENCY_NS, CONTROL_NS, EFA_PERMILLE, true},
+};
+
+const struct rail_costs *rail_costs_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
+        if (strcmp(presets[i].name, name) == 0)
+            return &presets[i];
+    return NULL;
+}
+
+/* EFA's cards of 100 Gb/s carry more of their speed than those of 200. */
+uint64_t rail_costs_line_bps(const struct rail_costs *costs, uint64_t card_bps)
+{
+    if (costs->line_permille == EFA_PERMILLE && card_bps == host_costs_p5.card_bps)
+        return host_costs_line_bps(&host_costs_p5);
+    return card_bps / 1000 * costs->line_permille;
+}
