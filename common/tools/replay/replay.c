@@ -70,6 +70,15 @@ static bool open_journal(struct replay_setup *setup)
     return false;
 }
 
+/* Its options are others, so it has a table of its own. */
+static bool is_virtual(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--virtual") == 0)
+            return true;
+    return false;
+}
+
 int tool_replay_main(int argc, char **argv)
 {
     static struct replay_figures figures;
@@ -78,9 +87,18 @@ int tool_replay_main(int argc, char **argv)
     FILE *pid_stream = NULL;
     int exit_status;
 
+    if (is_virtual(argc, argv))
+        return tool_replay_virtual_main(argc, argv);
     if (!replay_setup_load(argc, argv, &setup, &exit_status)) {
         replay_setup_done(&setup);
+        if (kvr_options_visitor() != NULL) /* a manual or a completion: it has both tables */
+            (void)tool_replay_virtual_main(argc, argv);
         return exit_status;
+    }
+    if (setup.options.in_virtual_time) { /* the table of options was chosen before they were read */
+        replay_setup_done(&setup);
+        return kvr_options_refuse(&replay_command,
+                                  "--virtual must stand on the command line, without a value");
     }
     setup.options.scheduler.timeout = SCHEDULER_TIMEOUT;
     if (setup.options.scheduler.address[0] != '\0' &&

@@ -77,6 +77,15 @@ uint32_t cache_match(struct cache *cache, const uint64_t *blocks, uint32_t count
     return count;
 }
 
+uint32_t cache_peek(const struct cache *cache, const uint64_t *blocks, uint32_t count)
+{
+    uint32_t position = 0;
+
+    while (position < count && find(cache, blocks[position], position) != NULL)
+        position++;
+    return position;
+}
+
 void cache_unpin(struct cache *cache, const uint64_t *blocks, uint32_t count)
 {
     for (uint32_t position = 0; position < count; position++) {

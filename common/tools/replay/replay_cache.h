@@ -35,6 +35,8 @@ void cache_done(struct cache *cache);
  * and their page ids are written in order. */
 uint32_t cache_match(struct cache *cache, const uint64_t *blocks, uint32_t count,
                      uint32_t *ret_page_ids);
+/* The same number; nothing is pinned, and nothing becomes newer. */
+uint32_t cache_peek(const struct cache *cache, const uint64_t *blocks, uint32_t count);
 /* Undoes the pins of cache_match() for those blocks. */
 void cache_unpin(struct cache *cache, const uint64_t *blocks, uint32_t count);
 

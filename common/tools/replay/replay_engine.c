@@ -31,13 +31,32 @@ void replay_engine_cancel(struct replay_engine *engine, kvrail_handle handle, kv
         engine->blocked = true;
 }
 
+void replay_engine_init(struct replay_engine *engine, const struct replay_setup *setup, uint32_t at,
+                        int router, const struct replay_engine_ops *ops, void *self)
+{
+    *engine = (struct replay_engine){
+        .setup = setup,
+        .ops = ops,
+        .self = self,
+        .at = at,
+        .role = setup->agents.items[at].role == KVR_ROLE_SOURCE ? "source" : "target",
+        .router = router,
+    };
+    replay_agent_label(&setup->agents, at, engine->label);
+}
+
+static const char *socket_path(const struct replay_engine *engine)
+{
+    return engine->setup->agents.items[engine->at].socket;
+}
+
 static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
                             struct kvrail_error *error)
 {
     const struct model_geometry *geometry = &engine->setup->geometry;
     struct kvrail_identity identity = {
         .size = sizeof(struct kvrail_identity),
-        .name = engine->role,
+        .name = engine->label,
         .generation = kvr_clock_wall(),
         .tp_size = 1,
         .pp_size = 1,
@@ -50,7 +69,7 @@ static kvrail_status attach(struct replay_engine *engine, uint32_t timeout_ms,
 
     engine->identity.generation = identity.generation;
     memcpy(identity.engine, engine->identity.engine.bytes, sizeof(identity.engine));
-    return kvrail_open(engine->socket_path, &identity, timeout_ms, &engine->connection, error);
+    return kvrail_open(socket_path(engine), &identity, timeout_ms, &engine->connection, error);
 }
 
 /* Registers the pages; from then on the engine can be used. */
@@ -100,7 +119,7 @@ static bool open_engine(struct replay_engine *engine, int *ret_exit)
              status == KVRAIL_DRAINING;
     *ret_exit = absent ? REPLAY_EXIT_NO_AGENT : 1;
     replay_say(engine->router, REPLAY_FATAL, *ret_exit, "the %s engine's agent at %s: %s (%s)",
-               engine->role, engine->socket_path, error.detail, kvrail_status_name(status));
+               engine->label, socket_path(engine), error.detail, kvrail_status_name(status));
     return false;
 }
 
@@ -195,7 +214,7 @@ static void say_down(struct replay_engine *engine, const char *detail)
         return;
     engine->down_said = true;
     replay_say(engine->router, REPLAY_DOWN, KVRAIL_AGENT_LOST, "the %s engine lost its agent%s%s",
-               engine->role, detail[0] != '\0' ? ": " : "", detail);
+               engine->label, detail[0] != '\0' ? ": " : "", detail);
 }
 
 static void lose_connection(struct replay_engine *engine)
@@ -267,7 +286,7 @@ static void reconnect(struct replay_engine *engine, kvr_ns now)
     } else if (now >= engine->reconnect_until) {
         engine->reconnect_at = 0;
         replay_say(engine->router, REPLAY_FATAL, 1, "the %s engine's agent did not come back: %s",
-                   engine->role, error.detail);
+                   engine->label, error.detail);
     } else {
         engine->reconnect_at = kvr_clock_now() + RECONNECT_EVERY;
     }
@@ -320,6 +339,8 @@ int replay_engine_main(struct replay_engine *engine)
         if (engine->ops->end != NULL)
             engine->ops->end(engine->self, &totals);
         totals.totals.cpu_s = process_cpu_s() - engine->cpu_s_start;
+        totals.totals.tables_recorded = engine->tables_recorded;
+        totals.totals.tables_otherwise = engine->tables_otherwise;
     }
     close_engine(engine); /* first: the router kills an engine that has sent its totals */
     if (opened)

@@ -48,8 +48,9 @@ struct replay_engine {
     const struct replay_setup *setup;
     const struct replay_engine_ops *ops;
     void *self;
-    const char *role; /* "source", "target" */
-    const char *socket_path;
+    uint32_t at;                          /* place in setup->agents */
+    const char *role;                     /* "source", "target" */
+    char label[REPLAY_AGENT_LABEL_BYTES]; /* of the engine, for people */
     int router;
     struct replay_identity identity;
     struct kvrail *connection;             /* NULL while the agent is lost */
@@ -67,9 +68,13 @@ struct replay_engine {
     bool blocked;        /* a call had no room: try again soon */
     kvr_ns reconnect_at; /* next attempt; 0: none */
     kvr_ns reconnect_until;
-    double cpu_s_start; /* preparing memory is not the replay's */
+    double cpu_s_start;                         /* preparing memory is not the replay's */
+    uint64_t tables_recorded, tables_otherwise; /* see struct replay_message */
 };
 
+/* Sets what all engines have: role, label, and the first members. Zeroes the others. */
+void replay_engine_init(struct replay_engine *engine, const struct replay_setup *setup, uint32_t at,
+                        int router, const struct replay_engine_ops *ops, void *self);
 /* Connects, makes memory, and runs until the router has nothing more and all is settled, or is
  * gone. Returns the exit status; what failed was said to the router. */
 int replay_engine_main(struct replay_engine *engine);
@@ -105,13 +110,15 @@ struct replay_table {
  * taken yet. False without memory. */
 bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
                         struct replay_table *tables);
-/* Takes pages from `first` on; false, and nothing is taken, when there are too few of any group. */
-bool replay_tables_acquire(struct replay_engine *engine, struct replay_table *tables);
+/* Takes pages from `first` on, where a recording has them; false, and nothing is taken, when there
+ * are too few of any group. */
+bool replay_tables_acquire(struct replay_engine *engine, uint32_t request,
+                           struct replay_table *tables);
 void replay_tables_release(struct replay_engine *engine, const struct replay_table *tables);
 void replay_tables_free(struct replay_table *tables);
 
 /* The two engines' processes, from fork() to their exit status. */
-int replay_source_run(const struct replay_setup *setup, int router);
-int replay_target_run(const struct replay_setup *setup, int router);
+int replay_source_run(const struct replay_setup *setup, uint32_t at, int router);
+int replay_target_run(const struct replay_setup *setup, uint32_t at, int router);
 
 #endif

@@ -19,13 +19,16 @@ void replay_reasons_add(struct replay_reasons *reasons, const char *name)
 
 bool replay_figures_good(const struct replay_setup *setup, const struct replay_figures *figures)
 {
-    bool verified = figures->verified == figures->transfers || setup->verify == REPLAY_VERIFY_NONE;
+    uint32_t as_recorded = figures->ends[REPLAY_END_CANCELLED] + figures->ends[REPLAY_END_STRUCK];
+    bool verified = figures->verified + as_recorded == figures->transfers ||
+                    setup->verify == REPLAY_VERIFY_NONE;
     bool counted = figures->bytes == figures->bytes_reported;
     bool looked_at =
         setup->verify != REPLAY_VERIFY_FULL || figures->bytes == figures->bytes_verified;
 
-    return figures->failed == 0 && figures->not_started == 0 && figures->bytes_wrong == 0 &&
-           figures->late_pages == 0 && figures->transfers > 0 && verified && counted && looked_at;
+    return figures->ends[REPLAY_END_FAILED] == 0 && figures->not_started == 0 &&
+           figures->bytes_wrong == 0 && figures->late_pages == 0 && figures->transfers > 0 &&
+           verified && counted && looked_at;
 }
 
 static double seconds(const struct replay_figures *figures)
@@ -91,14 +94,44 @@ static void print_agents(FILE *stream, const json_t *agents)
     }
 }
 
+/* A line for each agent where there are several of a role. */
+static void print_each(const struct replay_setup *setup, const struct replay_figures *figures,
+                       FILE *stream)
+{
+    uint32_t count = replay_agent_count(&setup->agents);
+    char label[REPLAY_AGENT_LABEL_BYTES];
+
+    for (uint32_t i = 0; count > REPLAY_ROLES && i < count; i++) {
+        const struct replay_agent_figures *agent = &figures->of_agents[i];
+
+        fprintf(stream, "  %-22s %u transfers, %u failed, %.3f GB; p50 %.2f ms, p99 %.2f ms\n",
+                replay_agent_label(&setup->agents, i, label), agent->transfers,
+                agent->ends[REPLAY_END_FAILED], (double)agent->bytes / 1e9,
+                (double)kvr_histogram_percentile(&agent->transfer_ns, 50) / 1e6,
+                (double)kvr_histogram_percentile(&agent->transfer_ns, 99) / 1e6);
+    }
+}
+
 static void print_odd(const struct replay_setup *setup, const struct replay_figures *figures,
                       FILE *stream)
 {
-    if (figures->failed > 0) {
+    if (figures->ends[REPLAY_END_FAILED] > 0) {
         print_reasons(stream, "failures", &figures->failures);
         print_reasons(stream, "at the source", &figures->source_outcomes);
         print_reasons(stream, "at the target", &figures->target_outcomes);
     }
+    if (figures->ends[REPLAY_END_CANCELLED] > 0)
+        fprintf(stream, "  %-22s %u requests, as recorded\n", "cancelled",
+                figures->ends[REPLAY_END_CANCELLED]);
+    if (figures->ends[REPLAY_END_STRUCK] > 0)
+        fprintf(stream, "  %-22s %u requests\n", "ended by played faults",
+                figures->ends[REPLAY_END_STRUCK]);
+    print_reasons(stream, "faults played", &figures->faults_played);
+    print_reasons(stream, "faults not played", &figures->faults_not_played);
+    if (figures->tables_otherwise > 0)
+        fprintf(stream, "  %-22s %" PRIu64 " of %" PRIu64 " do not lie as recorded\n",
+                "page tables", figures->tables_otherwise,
+                figures->tables_otherwise + figures->tables_recorded);
     if (figures->not_started > 0)
         fprintf(stream, "  %-22s %u requests\n", "not started", figures->not_started);
     if (figures->lost_at != 0)
@@ -141,11 +174,13 @@ void replay_figures_print(const struct replay_setup *setup, const struct replay_
     else
         fprintf(stream, "  %-22s agents unknown (engines, filling and checking: %.2f s/GB)\n",
                 "CPU", per_gb(figures, figures->engine_cpu_s));
+    print_times(stream, "start behind the trace", &figures->late_start_ns);
     print_agents(stream, figures->agents);
+    print_each(setup, figures, stream);
     print_odd(setup, figures, stream);
     fprintf(stream, "\n%u transfers, %u verified, %u failed, %" PRIu64 " bytes wrong, %.2f GB/s\n",
-            figures->transfers, figures->verified, figures->failed, figures->bytes_wrong,
-            rate(figures));
+            figures->transfers, figures->verified, figures->ends[REPLAY_END_FAILED],
+            figures->bytes_wrong, rate(figures));
     fflush(stream);
 }
 
@@ -175,14 +210,43 @@ static void add_count(json_t *object, const char *name, uint64_t value)
     json_object_set_new(object, name, json_integer((json_int_t)value));
 }
 
+static void add_ends(json_t *object, const uint32_t ends[REPLAY_ENDS])
+{
+    add_count(object, "completed", ends[REPLAY_END_COMPLETED]);
+    add_count(object, "failed", ends[REPLAY_END_FAILED]);
+    add_count(object, "cancelled", ends[REPLAY_END_CANCELLED]);
+    add_count(object, "ended_by_faults", ends[REPLAY_END_STRUCK]);
+}
+
+/* By agent, the sources first. */
+static json_t *each_json(const struct replay_setup *setup, const struct replay_figures *figures)
+{
+    json_t *each = json_array();
+
+    for (uint32_t i = 0; i < replay_agent_count(&setup->agents); i++) {
+        const struct replay_agent *agent = &setup->agents.items[i];
+        const struct replay_agent_figures *of = &figures->of_agents[i];
+        json_t *one = json_pack("{s:s, s:s, s:i}", "role",
+                                agent->role == KVR_ROLE_SOURCE ? "source" : "target", "socket",
+                                agent->socket, "transfers", (int)of->transfers);
+
+        if (agent->name[0] != '\0')
+            json_object_set_new(one, "name", json_string(agent->name));
+        add_ends(one, of->ends);
+        add_count(one, "bytes", of->bytes);
+        json_object_set_new(one, "transfer_ms", times_json(&of->transfer_ns));
+        json_array_append_new(each, one);
+    }
+    return each;
+}
+
 static void add_counts(json_t *object, const struct replay_setup *setup,
                        const struct replay_figures *figures)
 {
     add_count(object, "requests", figures->requests);
     add_count(object, "transfers", figures->transfers);
     add_count(object, "verified", figures->verified);
-    add_count(object, "completed", figures->completed);
-    add_count(object, "failed", figures->failed);
+    add_ends(object, figures->ends);
     add_count(object, "not_started", figures->not_started);
     add_count(object, "clipped", setup->clipped);
     add_count(object, "tokens", figures->tokens);
@@ -198,6 +262,9 @@ static void add_counts(json_t *object, const struct replay_setup *setup,
     add_count(object, "layers_unannounced", figures->unannounced);
     add_count(object, "writes", figures->writes);
     add_count(object, "retries", figures->retries);
+    add_count(object, "never_met", setup->recording.lone_count);
+    add_count(object, "page_tables_recorded", figures->tables_recorded);
+    add_count(object, "page_tables_otherwise", figures->tables_otherwise);
 }
 
 static json_t *groups_json(const struct replay_setup *setup)
@@ -254,6 +321,7 @@ json_t *replay_figures_json(const struct replay_setup *setup, const struct repla
     json_t *object = json_object();
 
     add_counts(object, setup, figures);
+    json_object_set_new(object, "run", json_sprintf("%08x", (uint32_t)setup->run));
     json_object_set_new(object, "gb_s", json_real(rate(figures)));
     json_object_set_new(object, "seconds", json_real(seconds(figures)));
     json_object_set_new(object, "writes_per_transfer", json_real(writes_per_transfer(figures)));
@@ -271,6 +339,10 @@ json_t *replay_figures_json(const struct replay_setup *setup, const struct repla
     json_object_set_new(object, "failures", reasons_json(&figures->failures));
     json_object_set_new(object, "source_outcomes", reasons_json(&figures->source_outcomes));
     json_object_set_new(object, "target_outcomes", reasons_json(&figures->target_outcomes));
+    json_object_set_new(object, "faults_played", reasons_json(&figures->faults_played));
+    json_object_set_new(object, "faults_not_played", reasons_json(&figures->faults_not_played));
+    json_object_set_new(object, "start_late_ms", times_json(&figures->late_start_ns));
+    json_object_set_new(object, "each_agent", each_json(setup, figures));
     json_object_set_new(object, "provider", provider_json(figures, "prefill"));
     json_object_set_new(object, "setup", setup_json(setup));
     json_object_set(object, "agents", figures->agents != NULL ? figures->agents : json_null());

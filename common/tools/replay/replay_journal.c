@@ -25,7 +25,7 @@ static void write_line(const struct replay_engine *engine, const char *format, .
     if (engine->setup->journal < 0)
         return;
     used = snprintf(line, sizeof(line), "{\"at_s\": %.6f, \"engine\": \"%s\", ",
-                    (double)kvr_clock_now() / (double)KVR_S, engine->role);
+                    (double)kvr_clock_now() / (double)KVR_S, engine->label);
     va_start(arguments, format);
     used += vsnprintf(line + used, sizeof(line) - (size_t)used, format, arguments);
     va_end(arguments);
@@ -50,8 +50,8 @@ void replay_journal_opened(const struct replay_engine *engine,
 
     for (uint32_t i = 0; i < engine->setup->group_count; i++)
         pages += tables[i].count - tables[i].first;
-    write_line(engine, "\"what\": \"opened\", \"request\": %u, \"pages\": %u", request->index,
-               pages);
+    write_line(engine, "\"what\": \"opened\", \"request\": %u, \"pages\": %u, \"priority\": %d",
+               request->index, pages, replay_recorded(engine->setup, request->index)->priority);
 }
 
 void replay_journal_event(const struct replay_engine *engine,

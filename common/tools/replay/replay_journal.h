@@ -1,6 +1,8 @@
 /* The journal of a replay: a line of JSON for each event of each engine, as --journal asks for it.
+ * The engine is "source" or "target"; of several "source-1", or as its NAME says.
  *
- *   {"at_s": 81.250731, "engine": "target", "what": "opened", "request": 7, "pages": 128}
+ *   {"at_s": 81.250731, "engine": "target", "what": "opened", "request": 7, "pages": 128,
+ * "priority": 0}
  *   {"at_s": 81.402265, "engine": "target", "what": "done", "request": 7, "status": "ok",
  * "terminal": true}
  *
@@ -8,7 +10,7 @@
  *
  * - attached: the engine has a connection to its agent, and lends its pages.
  * - opened: the agent has taken the publish or fetch. pages: those that it lends until the terminal
- *   event.
+ *   event. priority: that of the fetch.
  * - The name of an event (kvrail_event_name). Without a request it is about the connection.
  * - detached: the connection is over.
  * - missing: the connection is over, and the request's terminal event did not come.

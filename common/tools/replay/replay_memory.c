@@ -1,12 +1,17 @@
 /* The memory of a replayed engine: its regions, and the owners of its pages. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "tools/replay/replay_engine.h"
+#include "tools/replay/replay_runs.h"
 
 #define REGION_ALIGNMENT 4096u
+#define SEED_STEP        1000u /* between engines of one role */
+
+static_assert(REPLAY_RECORDED_GROUPS == MODEL_KINDS, "each KV group may have recorded pages");
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -104,7 +109,8 @@ static void touch_memory(struct kvrail_memory *memory)
 static bool make_pages(struct replay_engine *engine)
 {
     const struct replay_setup *setup = engine->setup;
-    uint64_t seed = setup->options.seed + (engine->role[0] == 's' ? 1 : 2);
+    uint64_t seed = setup->options.seed + (engine->role[0] == 's' ? 1 : 2) +
+                    SEED_STEP * setup->agents.items[engine->at].number;
 
     for (uint32_t i = 0; i < setup->group_count; i++) {
         uint32_t spare = setup->groups[i].kind == MODEL_FULL ? 0 : 1;
@@ -127,7 +133,7 @@ static bool make_memory(struct replay_engine *engine, uint64_t bytes)
             ? replay_allocations_make(engine, bytes)
             : kvrail_memory_create(name, bytes, &engine->memory, &error) == KVRAIL_OK)
         return true;
-    replay_say(engine->router, REPLAY_FATAL, 1, "the %s engine's memory: %s", engine->role,
+    replay_say(engine->router, REPLAY_FATAL, 1, "the %s engine's memory: %s", engine->label,
                error.detail);
     return false;
 }
@@ -181,14 +187,51 @@ bool replay_tables_make(const struct replay_setup *setup, uint32_t tokens,
     return true;
 }
 
-bool replay_tables_acquire(struct replay_engine *engine, struct replay_table *tables)
+static const struct replay_numbers *recorded_runs(const struct replay_engine *engine,
+                                                  uint32_t request, uint32_t group)
 {
-    for (uint32_t i = 0; i < engine->setup->group_count; i++)
-        if (engine->pages[i].free_count < tables[i].count - tables[i].first)
+    kvr_role role = engine->setup->agents.items[engine->at].role;
+
+    return &replay_recorded(engine->setup, request)->runs[role][group];
+}
+
+/* The table's own pages of one group: RUNS_PLACED as recorded, RUNS_NEVER in the pool's order. */
+static runs_fit acquire_group(struct replay_engine *engine, uint32_t request, uint32_t group,
+                              struct replay_table *table)
+{
+    const struct replay_numbers *runs = recorded_runs(engine, request, group);
+    struct pages *pages = &engine->pages[group];
+    runs_fit fit = RUNS_NEVER;
+
+    if (runs->count > 0)
+        fit = runs_take(engine->setup->recording.numbers + runs->first, runs->count, table->first,
+                        table->count, pages, table->ids);
+    if (fit != RUNS_NEVER)
+        return fit;
+    return pages_acquire(pages, table->count - table->first, table->ids + table->first)
+               ? RUNS_NEVER
+               : RUNS_NO_ROOM;
+}
+
+bool replay_tables_acquire(struct replay_engine *engine, uint32_t request,
+                           struct replay_table *tables)
+{
+    uint32_t count = engine->setup->group_count, recorded = 0, otherwise = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        runs_fit fit = acquire_group(engine, request, i, &tables[i]);
+
+        if (fit == RUNS_NO_ROOM || fit == RUNS_NO_MEMORY) {
+            while (i-- > 0)
+                pages_release(&engine->pages[i], tables[i].ids + tables[i].first,
+                              tables[i].count - tables[i].first);
             return false;
-    for (uint32_t i = 0; i < engine->setup->group_count; i++)
-        (void)pages_acquire(&engine->pages[i], tables[i].count - tables[i].first,
-                            tables[i].ids + tables[i].first);
+        }
+        recorded += fit == RUNS_PLACED;
+        otherwise += fit == RUNS_NEVER && recorded_runs(engine, request, i)->count > 0;
+    }
+    engine->tables_recorded += recorded;
+    engine->tables_otherwise += otherwise;
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* What the router of a replay and its engines say to each other: fixed records over a socketpair of
- * packets, one an engine. The router is the process that was started. It plays the part of the
- * engines' own router, and passes on no more: the request and its secret, and the source's
+ * packets, one for each engine. The router is the process that was started. It plays the part of
+ * the engines' own router, and passes on no more: the request and its secret, and the source's
  * engine id and generation. Everything else goes through the agents. */
 #ifndef KVR_TOOLS_REPLAY_MESSAGE_H
 #define KVR_TOOLS_REPLAY_MESSAGE_H
@@ -52,7 +52,8 @@ struct replay_message {
     uint32_t request;
     int32_t status; /* kvrail_status; FATAL: an exit status */
     union {
-        struct { /* START */
+        struct {       /* START */
+            kvr_ns at; /* the start of the request: of this, recorded times count */
             struct replay_identity source;
             char secret[KVRAIL_SECRET_BYTES]; /* of the request: drawn for this replay */
         } start;
@@ -67,6 +68,8 @@ struct replay_message {
             double cpu_s;
             uint64_t late_pages;  /* changed between hand-back and reuse */
             uint64_t unannounced; /* layers × pages in place at DONE that no LAYER_IN had named */
+            /* Page tables of one KV group that lie as recorded, and that could not. */
+            uint64_t tables_recorded, tables_otherwise;
         } totals;
         char text[REPLAY_TEXT_BYTES]; /* WRONG, NOTE, FATAL */
     };

@@ -8,21 +8,25 @@
 static const struct kvr_option options[] = {
     {.name = "source-socket",
      .section = "agents",
-     .value = "PATH",
+     .value = "[NAME=]PATH",
      .required = true,
-     KVR_OPTION_STRING(OPTIONS, source_socket),
-     .help = "Engine socket of the prefill-agent."},
+     KVR_OPTION_LIST(OPTIONS, agents.sockets[KVR_ROLE_SOURCE]),
+     .help = "Engine socket of a prefill-agent. Each socket gets an engine. Requests go to the "
+             "agents in turn, or where a trace of transfers has them: to the agent of that NAME, "
+             "or to the agents in the order of the trace. Recorded agents beyond those given share "
+             "them."},
     {.name = "target-socket",
-     .value = "PATH",
+     .value = "[NAME=]PATH",
      .required = true,
-     KVR_OPTION_STRING(OPTIONS, target_socket),
-     .help = "Engine socket of the decode-agent."},
+     KVR_OPTION_LIST(OPTIONS, agents.sockets[KVR_ROLE_TARGET]),
+     .help = "Engine socket of a decode-agent, likewise."},
     {.name = "source-agent",
      .value = "HOST[:PORT]",
      .port = KVR_PREFILL_AGENT_PORT,
      .required = true,
-     KVR_OPTION_ADDRESS(OPTIONS, source_agent),
-     .help = "Where the prefill-agent listens for decode-agents."},
+     KVR_OPTION_LIST(OPTIONS, agents.addresses),
+     .help = "Where the prefill-agent listens for decode-agents: one for each --source-socket, in "
+             "the same order."},
     {.name = "scheduler",
      .value = "HOST[:PORT]",
      KVR_OPTION_STRING(OPTIONS, scheduler.address),
@@ -39,16 +43,22 @@ static const struct kvr_option options[] = {
      KVR_OPTION_DURATION(OPTIONS, reconnect_for),
      .help = "How long --reconnect waits."},
 
-    {.name = "trace",
+    {.name = "virtual",
      .section = "requests",
+     KVR_OPTION_BOOL(OPTIONS, in_virtual_time),
+     .help = "Play over a modelled fleet instead, without agents. The options are others: see "
+             "kvrail replay --virtual --help."},
+    {.name = "trace",
      .value = "FILE",
      KVR_OPTION_STRING(OPTIONS, trace),
-     .help = "Request trace to play. Without one, requests are synthesised from --seed."},
+     .help = "Request trace to play, compressed or not; -: standard input. Without one, requests "
+             "are synthesised from --seed."},
     {.name = "format",
-     .choices = "mooncake|azure|burstgpt",
+     .choices = KVR_TRACE_FORMATS "|kvtrace",
      .fallback = "mooncake",
      KVR_OPTION_CHOICE(OPTIONS, format),
-     .help = "What --trace holds: Mooncake JSON lines, or the Azure or BurstGPT CSV."},
+     .help = "What --trace holds: " KVR_TRACE_FORMATS_HELP
+             ", or a trace that kvrail has written (kvrail trace)."},
     {.name = "requests",
      .fallback = "200",
      .max = KVR_TRACE_REQUESTS_MAX,
@@ -62,7 +72,10 @@ static const struct kvr_option options[] = {
      .value = "X|max",
      .fallback = "max",
      KVR_OPTION_STRING(OPTIONS, speed),
-     .help = "Times as fast as the trace and the modelled prefill; max: no waiting at all."},
+     .help =
+         "Open loop: times as fast as the trace and the prefill. Requests begin at their times, "
+         "as far as --concurrency allows. max: closed loop, a request begins as soon as one "
+         "of --concurrency has ended."},
     {.name = "concurrency",
      .fallback = "8",
      .min = 1,
@@ -74,13 +87,21 @@ static const struct kvr_option options[] = {
      .min = 1,
      .max = 1000000000,
      KVR_OPTION_COUNT(OPTIONS, prefill_tokens_per_s),
-     .help = "The modelled prefill: layers become ready at this rate, times --speed."},
+     .help = "The modelled prefill: layers become ready at this rate, times --speed. Where a trace "
+             "has the times of a transfer's layers, these count instead."},
     {.name = "deadline",
      .fallback = "60s",
      .min = KVR_MS,
      .max = 3600 * KVR_S,
      KVR_OPTION_DURATION(OPTIONS, deadline),
-     .help = "Deadline of each fetch, and lease of each publish."},
+     .help = "Deadline of each fetch for which the trace has none, and lease of each publish."},
+    {.name = "faults",
+     .choices = "engines|agents|none",
+     .fallback = "engines",
+     KVR_OPTION_CHOICE(OPTIONS, faults),
+     .help = "Which faults of a trace are played. engines: an engine's process is killed and "
+             "started anew. agents: also agents are stopped for a while or killed, by signals to "
+             "--agent-pids; nothing starts them again. Whatever is not played is counted."},
 
     {.name = "model",
      .section = "engines",
@@ -121,7 +142,7 @@ static const struct kvr_option options[] = {
      .fallback = "aged",
      KVR_OPTION_CHOICE(OPTIONS, pages),
      .help = "How the free pages of both engines lie: as after hours of service, as after a start, "
-             "or all at random."},
+             "or all at random. Where a trace has the pages of a transfer, these lie as there."},
     {.name = "chunk-tokens",
      .fallback = "8192",
      .min = 1,
@@ -132,7 +153,8 @@ static const struct kvr_option options[] = {
     {.name = "prefix-cache",
      .fallback = "yes",
      KVR_OPTION_BOOL(OPTIONS, prefix_cache),
-     .help = "The target keeps blocks of 512 tokens and skips prefixes that it still has."},
+     .help = "The target keeps blocks of 512 tokens and skips prefixes that it still has. Of a "
+             "recorded transfer it skips what the transfer did."},
 
     {.name = "device-memory",
      .choices = "none|source|target|both",
@@ -167,9 +189,11 @@ static const struct kvr_option options[] = {
      .help = "A line a second about progress where standard error is no terminal."},
     {.name = "agent-pids",
      .value = "PID,PID",
-     .max = 2,
-     KVR_OPTION_LIST(OPTIONS, agent_pids),
-     .help = "The agents' processes, for their CPU time; found by their sockets when not given."},
+     KVR_OPTION_LIST(OPTIONS, agents.pids),
+     .help =
+         "The agents' processes, for their CPU time and for --faults agents: the prefill-agents "
+         "and then the decode-agents, in the order of their sockets. Found by the sockets when "
+         "not given."},
     {.name = "pid-file",
      .value = "FILE",
      KVR_OPTION_STRING(OPTIONS, pid_file),
@@ -195,15 +219,20 @@ static const struct kvr_option_part parts[] = {
 const struct kvr_command replay_command = {
     .name = "kvrail replay",
     .description =
-        "Plays a prefill engine and a decode engine against running agents: two\n"
-        "processes, one on each agent's socket, that share no memory. The first fills\n"
-        "pages with known contents as a modelled prefill makes them ready; the second\n"
-        "fetches them and checks every word. Reports bytes, times and whatever is wrong.",
+        "Plays prefill and decode engines against running agents: a process on each\n"
+        "agent's socket, that share no memory. The first fill pages with known contents\n"
+        "as a prefill makes them ready; the others fetch them and check every word.\n"
+        "Reports bytes, times and whatever is wrong. A recorded trace (--format kvtrace)\n"
+        "is played with its agents, page tables, prefixes, priorities and cancels.",
     .parts = parts,
     KVR_OPTION_ROWS(options),
     .exit_codes = exit_codes,
     .footer = "Example:\n"
               "  kvrail replay --source-socket /run/kvrail/prefill.sock \\\n"
               "      --target-socket /run/kvrail/decode.sock --source-agent 10.0.0.7:18900 \\\n"
-              "      --trace conversation.jsonl --requests 500 --json figures.json",
+              "      --trace conversation.jsonl --requests 500 --json figures.json\n"
+              "  kvrail replay --source-socket p0.sock --source-agent 10.0.0.7 \\\n"
+              "      --source-socket p1.sock --source-agent 10.0.0.8 \\\n"
+              "      --target-socket d0.sock --target-socket d1.sock \\\n"
+              "      --trace recorded.kvtrace.zst --format kvtrace --requests 0 --speed 1",
 };

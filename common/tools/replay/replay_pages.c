@@ -55,7 +55,7 @@ static bool order_aged(struct pages *pages)
 
 bool pages_init(struct pages *pages, uint32_t page_count, pages_order order, uint64_t seed)
 {
-    bool ordered = true;
+    bool made;
 
     memset(pages, 0, sizeof(*pages));
     pages->page_count = pages->free_count = page_count;
@@ -63,11 +63,15 @@ bool pages_init(struct pages *pages, uint32_t page_count, pages_order order, uin
     kvr_rng_init(&pages->rng, seed);
     pages->free = calloc(page_count, sizeof(pages->free[0]));
     pages->used = calloc(page_count, sizeof(pages->used[0]));
-    if (pages->free != NULL && pages->used != NULL && order == PAGES_AGED)
-        ordered = order_aged(pages);
-    else if (pages->free != NULL)
+    pages->places = calloc(page_count, sizeof(pages->places[0]));
+    made = pages->free != NULL && pages->used != NULL && pages->places != NULL;
+    if (made && order == PAGES_AGED)
+        made = order_aged(pages);
+    else if (made)
         order_fresh(pages);
-    if (pages->free != NULL && pages->used != NULL && ordered)
+    for (uint32_t i = 0; made && i < page_count; i++)
+        pages->places[pages->free[i]] = i;
+    if (made)
         return true;
     pages_done(pages);
     return false;
@@ -77,7 +81,14 @@ void pages_done(struct pages *pages)
 {
     free(pages->free);
     free(pages->used);
+    free(pages->places);
     memset(pages, 0, sizeof(*pages));
+}
+
+static void put_free(struct pages *pages, uint32_t place, uint32_t id)
+{
+    pages->free[place] = id;
+    pages->places[id] = place;
 }
 
 bool pages_acquire(struct pages *pages, uint32_t count, uint32_t *ret_ids)
@@ -91,7 +102,7 @@ bool pages_acquire(struct pages *pages, uint32_t count, uint32_t *ret_ids)
             uint32_t other = (uint32_t)kvr_rng_below(&pages->rng, pages->free_count);
 
             id = pages->free[other];
-            pages->free[other] = pages->free[last];
+            put_free(pages, other, pages->free[last]);
         } else {
             id = pages->free[last];
         }
@@ -103,6 +114,18 @@ bool pages_acquire(struct pages *pages, uint32_t count, uint32_t *ret_ids)
     return true;
 }
 
+/* The last free one goes where each stood. */
+void pages_take(struct pages *pages, const uint32_t *ids, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id = ids[i];
+
+        assert(id < pages->page_count && !pages->used[id]);
+        pages->used[id] = true;
+        put_free(pages, pages->places[id], pages->free[--pages->free_count]);
+    }
+}
+
 /* Backwards, so that neighbours that are taken again come out in ascending order. */
 void pages_release(struct pages *pages, const uint32_t *ids, uint32_t count)
 {
@@ -111,6 +134,6 @@ void pages_release(struct pages *pages, const uint32_t *ids, uint32_t count)
 
         assert(id < pages->page_count && pages->used[id]);
         pages->used[id] = false;
-        pages->free[pages->free_count++] = id;
+        put_free(pages, pages->free_count++, id);
     }
 }

@@ -17,7 +17,8 @@ typedef enum pages_order {
 } pages_order;
 
 struct pages {
-    uint32_t *free; /* the last is given out first */
+    uint32_t *free;   /* the last is given out first */
+    uint32_t *places; /* by page id: where it stands in `free` */
     bool *used;
     uint32_t free_count, page_count;
     pages_order order;
@@ -30,6 +31,8 @@ void pages_done(struct pages *pages);
 
 /* Writes `count` ids; false, and nothing is taken, when fewer are free. */
 bool pages_acquire(struct pages *pages, uint32_t count, uint32_t *ret_ids);
+/* Takes these, which are free. */
+void pages_take(struct pages *pages, const uint32_t *ids, uint32_t count);
 void pages_release(struct pages *pages, const uint32_t *ids, uint32_t count);
 
 #endif

@@ -16,7 +16,7 @@ kvr_ns replay_progress_interval(const struct replay_setup *setup)
 
 void replay_progress_show(const struct replay_figures *figures, kvr_ns now)
 {
-    uint32_t settled = figures->completed + figures->failed;
+    uint32_t settled = replay_figures_settled(figures);
     int cells = figures->requests > 0 ? (int)((uint64_t)settled * BAR_CELLS / figures->requests)
                                       : BAR_CELLS;
     double seconds = (double)(now - figures->started_at) / (double)KVR_S;
@@ -28,8 +28,8 @@ void replay_progress_show(const struct replay_figures *figures, kvr_ns now)
     bar_drawn = isatty(STDERR_FILENO);
     fprintf(stderr, "%s[%s] %u/%u requests, %.2f GB, %.2f GB/s, %u failed%s", bar_drawn ? "\r" : "",
             bar, settled, figures->requests, (double)figures->bytes / 1e9,
-            seconds > 0 ? (double)figures->bytes / 1e9 / seconds : 0, figures->failed,
-            bar_drawn ? "\033[K" : "\n");
+            seconds > 0 ? (double)figures->bytes / 1e9 / seconds : 0,
+            figures->ends[REPLAY_END_FAILED], bar_drawn ? "\033[K" : "\n");
     fflush(stderr);
 }
 

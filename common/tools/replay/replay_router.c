@@ -1,16 +1,12 @@
 #include "tools/replay/replay_router.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/status.h"
-#include "tools/replay/replay_engine.h"
+#include "tools/interrupt.h"
+#include "tools/replay/replay_processes.h"
 #include "tools/replay/replay_progress.h"
 #include "tools/replay/replay_tally.h"
 
@@ -20,81 +16,6 @@
 #define CANCEL_AFTER  (10 * KVR_S) /* when only one side knows of a failure */
 #define CANCEL_EVERY  (1 * KVR_S)
 #define SILENCE_EXTRA (15 * KVR_S) /* beyond the deadline of a fetch */
-
-static volatile sig_atomic_t interrupted; /* how often */
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = interrupted + 1;
-}
-
-/* ---- processes ------------------------------------------------------------------------------ */
-
-static const char *const roles[REPLAY_ENGINES] = {"source", "target"};
-
-/* Never returns. The engine ends with its router, whatever ends that. */
-static void be_engine(struct replay_router *router, int which, int socket)
-{
-    signal(SIGINT, SIG_IGN); /* the router hears of it, and cancels */
-    signal(SIGTERM, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, which == REPLAY_SOURCE ? "replay-source" : "replay-target");
-    for (int i = 0; i < which; i++)
-        close(router->engines[i].socket);
-    _exit(which == REPLAY_SOURCE ? replay_source_run(router->setup, socket)
-                                 : replay_target_run(router->setup, socket));
-}
-
-static bool start_engine(struct replay_router *router, int which)
-{
-    struct replay_engine_process *engine = &router->engines[which];
-    int sockets[2];
-
-    *engine = (struct replay_engine_process){.socket = -1};
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
-        perror("kvrail replay: socketpair");
-        return false;
-    }
-    fflush(NULL);
-    engine->pid = fork();
-    if (engine->pid == 0) {
-        close(sockets[0]);
-        be_engine(router, which, sockets[1]);
-    }
-    close(sockets[1]);
-    engine->socket = sockets[0];
-    if (engine->pid > 0)
-        return true;
-    perror("kvrail replay: fork");
-    return false;
-}
-
-/* A reader of the file would wait for ever. */
-static bool write_pids(const struct replay_router *router, FILE *pids)
-{
-    if (pids == NULL)
-        return true;
-    for (int i = 0; i < REPLAY_ENGINES; i++)
-        fprintf(pids, "%s %d\n", roles[i], (int)router->engines[i].pid);
-    if (fclose(pids) == 0)
-        return true;
-    fprintf(stderr, "kvrail replay: %s cannot be written: %s\n", router->setup->options.pid_file,
-            strerror(errno));
-    return false;
-}
-
-static void end_engines(struct replay_router *router)
-{
-    for (int i = 0; i < REPLAY_ENGINES; i++) {
-        if (router->engines[i].pid <= 0)
-            continue;
-        if (router->engines[i].socket >= 0)
-            close(router->engines[i].socket);
-        kill(router->engines[i].pid, SIGKILL); /* one that has ended is not hurt */
-        (void)waitpid(router->engines[i].pid, NULL, 0);
-    }
-}
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
@@ -106,7 +27,7 @@ static void note_loss(struct replay_router *router)
         router->stopping = true;
 }
 
-static void say(const char *text)
+void replay_router_say(const char *text)
 {
     replay_progress_clear();
     fprintf(stderr, "kvrail replay: %s\n", text);
@@ -130,14 +51,21 @@ static struct replay_live *find_live(struct replay_router *router, uint32_t requ
     return NULL;
 }
 
+/* A dead engine is found by poll. */
+static void send_to(struct replay_router *router, uint32_t at, const struct replay_message *message)
+{
+    if (router->engines[at].socket >= 0)
+        (void)replay_send(router->engines[at].socket, message);
+}
+
 static void tell_pending(struct replay_router *router, const struct replay_live *live,
                          replay_message_kind kind)
 {
     struct replay_message message = {.kind = kind, .request = live->request};
 
-    for (int i = 0; i < REPLAY_ENGINES; i++)
-        if ((live->pending & 1u << i) != 0 && router->engines[i].socket >= 0)
-            (void)replay_send(router->engines[i].socket, &message);
+    for (uint32_t role = 0; role < REPLAY_ROLES; role++)
+        if ((live->pending & 1u << role) != 0)
+            send_to(router, live->engines[role], &message);
 }
 
 /* One side failed: the other hears of it from its agent if that knows, else from its router. */
@@ -150,66 +78,91 @@ static void note_failure(struct replay_router *router, struct replay_live *live,
     tell_pending(router, live, REPLAY_WITHDRAW);
 }
 
-static void settle_side(struct replay_router *router, struct replay_live *live, int engine,
+static void settle_side(struct replay_router *router, struct replay_live *live, kvr_role role,
                         const struct replay_message *message)
 {
-    int *status = engine == REPLAY_SOURCE ? &live->source_status : &live->target_status;
-
-    if ((live->pending & 1u << engine) == 0)
+    if ((live->pending & 1u << role) == 0)
         return;
-    live->pending &= ~(1u << engine);
-    if (*status == KVR_OK)
-        *status = message->status;
+    live->pending &= ~(1u << role);
+    if (live->status[role] == KVR_OK)
+        live->status[role] = message->status;
     note_failure(router, live, message->status);
-    if (engine == REPLAY_TARGET)
+    if (role == KVR_ROLE_TARGET)
         replay_tally_fetch(live, message, router->figures);
     if (live->pending == 0)
         forget_live(router, (uint32_t)(live - router->live));
 }
 
-/* The process ended on its own: everything that it had is lost with it. */
-static void lose_engine(struct replay_router *router, int engine)
+void replay_router_settle_lost(struct replay_router *router, uint32_t at)
 {
     struct replay_message ended = {.kind = REPLAY_ENDED, .status = KVR_ENGINE_LOST};
-    struct replay_engine_process *process = &router->engines[engine];
+    struct replay_engine_process *process = &router->engines[at];
+    kvr_role role = router->setup->agents.items[at].role;
 
-    close(process->socket);
+    if (process->socket >= 0)
+        close(process->socket);
     process->socket = -1;
     process->up = false;
-    if (router->exit_status == 0)
-        say(engine == REPLAY_SOURCE ? "the source engine's process ended"
-                                    : "the target engine's process ended");
-    note_loss(router);
-    router->stopping = true;
     for (uint32_t i = router->live_count; i > 0; i--)
-        settle_side(router, &router->live[i - 1], engine, &ended);
+        if (router->live[i - 1].engines[role] == at)
+            settle_side(router, &router->live[i - 1], role, &ended);
 }
 
-static void take_message(struct replay_router *router, int engine,
+/* The process ended on its own. */
+static void lose_engine(struct replay_router *router, uint32_t at)
+{
+    char label[REPLAY_AGENT_LABEL_BYTES], text[REPLAY_AGENT_LABEL_BYTES + 40];
+
+    snprintf(text, sizeof(text), "the %s engine's process ended",
+             replay_agent_label(&router->setup->agents, at, label));
+    if (router->exit_status == 0)
+        replay_router_say(text);
+    note_loss(router);
+    router->stopping = true;
+    replay_router_settle_lost(router, at);
+}
+
+static void take_totals(struct replay_router *router, uint32_t at,
+                        const struct replay_message *message)
+{
+    struct replay_figures *figures = router->figures;
+
+    figures->engine_cpu_s += message->totals.cpu_s;
+    figures->late_pages += message->totals.late_pages;
+    figures->unannounced += message->totals.unannounced;
+    figures->tables_recorded += message->totals.tables_recorded;
+    figures->tables_otherwise += message->totals.tables_otherwise;
+    close(router->engines[at].socket);
+    router->engines[at].socket = -1;
+}
+
+static void take_message(struct replay_router *router, uint32_t at,
                          const struct replay_message *message)
 {
     struct replay_live *live = find_live(router, message->request);
-    struct replay_engine_process *process = &router->engines[engine];
+    struct replay_engine_process *process = &router->engines[at];
 
     switch (message->kind) {
     case REPLAY_UP:
         process->up = true;
-        if (engine == REPLAY_SOURCE)
-            router->source = message->own;
+        process->identity = message->own;
+        router->faults.struck[at].down = false;
         break;
     case REPLAY_DOWN:
         process->up = false;
         note_loss(router);
-        say(message->text);
+        replay_router_say(message->text);
         break;
     case REPLAY_READY:
     case REPLAY_IN:
-        if (live != NULL)
+        if (live != NULL) {
             replay_tally_layers(live, message);
+            live->moving = live->moving || message->kind == REPLAY_IN;
+        }
         break;
     case REPLAY_ENDED:
         if (live != NULL)
-            settle_side(router, live, engine, message);
+            settle_side(router, live, router->setup->agents.items[at].role, message);
         break;
     case REPLAY_WRONG:
     case REPLAY_NOTE:
@@ -219,16 +172,12 @@ static void take_message(struct replay_router *router, int engine,
         break;
     case REPLAY_FATAL:
         if (router->exit_status == 0)
-            say(message->text);
+            replay_router_say(message->text);
         router->exit_status = message->status;
         router->stopping = true;
         break;
     case REPLAY_TOTALS:
-        router->figures->engine_cpu_s += message->totals.cpu_s;
-        router->figures->late_pages += message->totals.late_pages;
-        router->figures->unannounced += message->totals.unannounced;
-        close(process->socket);
-        process->socket = -1;
+        take_totals(router, at, message);
         break;
     default:
         break;
@@ -238,16 +187,16 @@ static void take_message(struct replay_router *router, int engine,
 /* Waits for messages and takes them all. */
 static void listen_until(struct replay_router *router, kvr_ns wake_at)
 {
-    struct pollfd fds[REPLAY_ENGINES];
+    struct pollfd fds[REPLAY_ROLES * REPLAY_AGENTS_MAX];
     struct replay_message message;
     int got = 0;
 
-    for (int i = 0; i < REPLAY_ENGINES; i++)
+    for (uint32_t i = 0; i < router->engine_count; i++)
         fds[i] = (struct pollfd){.fd = router->engines[i].socket, .events = POLLIN};
-    if (replay_wait(fds, REPLAY_ENGINES, wake_at) <= 0)
+    if (replay_wait(fds, router->engine_count, wake_at) <= 0)
         return;
     router->last_heard_at = kvr_clock_now();
-    for (int i = 0; i < REPLAY_ENGINES; i++) {
+    for (uint32_t i = 0; i < router->engine_count; i++) {
         while (router->engines[i].socket >= 0 &&
                (got = replay_receive(router->engines[i].socket, &message)) > 0)
             take_message(router, i, &message);
@@ -260,8 +209,17 @@ static void listen_until(struct replay_router *router, kvr_ns wake_at)
 
 static bool all_up(const struct replay_router *router)
 {
-    for (int i = 0; i < REPLAY_ENGINES; i++)
+    for (uint32_t i = 0; i < router->engine_count; i++)
         if (!router->engines[i].up)
+            return false;
+    return true;
+}
+
+/* Of the next request. */
+static bool both_up(const struct replay_router *router)
+{
+    for (uint32_t role = 0; role < REPLAY_ROLES; role++)
+        if (!router->engines[replay_agent_of(router->setup, router->next, (kvr_role)role)].up)
             return false;
     return true;
 }
@@ -274,28 +232,85 @@ static kvr_ns arrival(const struct replay_router *router)
     if (setup->speed == 0)
         return 0;
     return router->figures->started_at +
-           (kvr_ns)((double)setup->trace.requests[router->next].at / setup->speed);
+           replay_scaled(setup, replay_request(setup, router->next)->at);
 }
 
-static void start_request(struct replay_router *router)
+/* With --speed max a recorded end comes as soon as the first layer is in. */
+static void note_start(struct replay_router *router, struct replay_live *live, kvr_ns now)
 {
-    struct replay_message message = {
-        .kind = REPLAY_START, .request = router->next, .start.source = router->source};
+    const struct replay_setup *setup = router->setup;
+    kvr_ns cancelled = replay_recorded(setup, live->request)->cancelled;
+
+    live->cancel_at = cancelled == KVR_NEVER ? KVR_NEVER : now + replay_scaled(setup, cancelled);
+    for (uint32_t role = 0; role < REPLAY_ROLES; role++) {
+        live->engines[role] = replay_agent_of(setup, live->request, (kvr_role)role);
+        live->struck = live->struck || replay_faults_meet(router, live->engines[role]);
+        router->figures->of_agents[live->engines[role]].transfers++;
+    }
+    if (setup->speed > 0)
+        kvr_histogram_record(&router->figures->late_start_ns, now - arrival(router));
+    router->figures->transfers++;
+}
+
+static void start_request(struct replay_router *router, kvr_ns now)
+{
+    struct replay_message message = {.kind = REPLAY_START, .request = router->next};
     struct replay_live *live = &router->live[router->live_count++];
 
     memset(live, 0, sizeof(*live));
-    live->request = router->next++;
-    live->pending = (1u << REPLAY_ENGINES) - 1;
-    router->figures->transfers++;
+    live->request = router->next;
+    live->pending = (1u << REPLAY_ROLES) - 1;
+    note_start(router, live, now);
+    router->next++;
+    message.start.at = now;
+    message.start.source = router->engines[live->engines[KVR_ROLE_SOURCE]].identity;
     kvrail_secret_draw(message.start.secret);
-    for (int i = 0; i < REPLAY_ENGINES; i++)
-        (void)replay_send(router->engines[i].socket, &message); /* a dead one is found by poll */
+    for (uint32_t role = 0; role < REPLAY_ROLES; role++)
+        send_to(router, live->engines[role], &message);
 }
 
 static bool may_start(const struct replay_router *router)
 {
     return !router->stopping && router->next < router->setup->trace.request_count &&
-           router->live_count < router->setup->concurrency && all_up(router);
+           router->live_count < router->setup->concurrency && both_up(router);
+}
+
+static bool cancel_is_due(const struct replay_router *router, const struct replay_live *live,
+                          kvr_ns now)
+{
+    const struct replay_setup *setup = router->setup;
+    bool nothing_moves = replay_recorded(setup, live->request)->skip_tokens >=
+                         replay_request(setup, live->request)->input_tokens;
+
+    if (live->cancelled || live->cancel_at > now)
+        return false;
+    return setup->speed > 0 || live->moving || (nothing_moves && live->ready.count > 0);
+}
+
+/* As recorded: asked for by the engine that did. */
+static void cancel_recorded(struct replay_router *router, kvr_ns now)
+{
+    for (uint32_t i = 0; i < router->live_count; i++) {
+        struct replay_live *live = &router->live[i];
+        struct replay_message message = {.kind = REPLAY_CANCEL, .request = live->request};
+        kvr_role role = replay_recorded(router->setup, live->request)->cancelled_by;
+
+        if (!cancel_is_due(router, live, now))
+            continue;
+        live->cancelled = true;
+        if ((live->pending & 1u << role) != 0)
+            send_to(router, live->engines[role], &message);
+    }
+}
+
+static kvr_ns next_cancel(const struct replay_router *router)
+{
+    kvr_ns next = KVR_NEVER;
+
+    for (uint32_t i = 0; router->setup->speed > 0 && i < router->live_count; i++)
+        if (!router->live[i].cancelled && router->live[i].cancel_at < next)
+            next = router->live[i].cancel_at;
+    return next;
 }
 
 /* When no agent reported a failure for long, or when the replay is interrupted. */
@@ -307,22 +322,36 @@ static void cancel_half_failed(struct replay_router *router, kvr_ns now)
     for (uint32_t i = 0; i < router->live_count; i++) {
         const struct replay_live *live = &router->live[i];
 
-        if (interrupted || (live->failed_at != 0 && now - live->failed_at >= CANCEL_AFTER))
+        if (interrupts() > 0 || (live->failed_at != 0 && now - live->failed_at >= CANCEL_AFTER))
             tell_pending(router, live, REPLAY_CANCEL);
     }
+}
+
+static kvr_ns longest_deadline(const struct replay_router *router)
+{
+    kvr_ns longest = router->setup->options.deadline;
+
+    for (uint32_t i = 0; i < router->live_count; i++) {
+        kvr_ns deadline = replay_deadline(router->setup, router->live[i].request);
+
+        if (deadline > longest)
+            longest = deadline;
+    }
+    return longest;
 }
 
 /* Gives up requests that no agent will settle any more. True: there were some. */
 static bool abandon(struct replay_router *router, kvr_ns now)
 {
-    kvr_ns bound = router->stopping ? STOP_BOUND : router->setup->options.deadline + SILENCE_EXTRA;
+    kvr_ns bound = router->stopping ? STOP_BOUND : longest_deadline(router) + SILENCE_EXTRA;
 
     if (router->live_count == 0 || now - router->last_heard_at < bound)
         return false;
-    say("nothing was heard of the requests on their way; they are given up as stalled");
+    replay_router_say(
+        "nothing was heard of the requests on their way; they are given up as stalled");
     while (router->live_count > 0) {
         router->live[0].reason = KVR_TIMED_OUT;
-        router->live[0].target_status = KVR_TIMED_OUT;
+        router->live[0].status[KVR_ROLE_TARGET] = KVR_TIMED_OUT;
         forget_live(router, 0);
     }
     router->stopping = true;
@@ -347,7 +376,9 @@ static kvr_ns next_look(const struct replay_router *router, kvr_ns now)
         wake_at = router->progress_at;
     if (may_start(router) && arrival(router) < wake_at)
         wake_at = arrival(router);
-    return wake_at;
+    if (replay_faults_due(router) < wake_at)
+        wake_at = replay_faults_due(router);
+    return next_cancel(router) < wake_at ? next_cancel(router) : wake_at;
 }
 
 static void route_requests(struct replay_router *router)
@@ -357,10 +388,14 @@ static void route_requests(struct replay_router *router)
     while (router->live_count > 0 || (!router->stopping && router->next < count)) {
         kvr_ns now = kvr_clock_now();
 
-        if (interrupted)
+        if (interrupts() > 0)
             router->stopping = true;
-        while (may_start(router) && arrival(router) <= now)
-            start_request(router);
+        replay_faults_play(router, now);
+        while (may_start(router) && arrival(router) <= now) {
+            start_request(router, now);
+            replay_faults_play(router, now);
+        }
+        cancel_recorded(router, now);
         show_progress(router, now);
         cancel_half_failed(router, now);
         if (abandon(router, now))
@@ -374,10 +409,10 @@ static bool wait_for_engines(struct replay_router *router)
     kvr_ns bound = kvr_clock_now() + START_BOUND;
 
     while (!all_up(router)) {
-        if (router->stopping || interrupted)
+        if (router->stopping || interrupts() > 0)
             return false;
         if (kvr_clock_now() > bound) {
-            say("the engines did not get ready");
+            replay_router_say("the engines did not get ready");
             return false;
         }
         listen_until(router, kvr_clock_now() + KVR_S);
@@ -391,45 +426,53 @@ static void finish_engines(struct replay_router *router)
     kvr_ns bound = kvr_clock_now() + FINISH_BOUND;
     bool open = true;
 
-    for (int i = 0; i < REPLAY_ENGINES; i++)
-        if (router->engines[i].socket >= 0)
-            (void)replay_send(router->engines[i].socket, &message);
-    while (open && kvr_clock_now() < bound && interrupted < 2) {
+    for (uint32_t i = 0; i < router->engine_count; i++)
+        send_to(router, i, &message);
+    while (open && kvr_clock_now() < bound && interrupts() < 2) {
         listen_until(router, kvr_clock_now() + KVR_S);
         open = false;
-        for (int i = 0; i < REPLAY_ENGINES; i++)
+        for (uint32_t i = 0; i < router->engine_count; i++)
             open = open || router->engines[i].socket >= 0;
     }
+}
+
+static void introduce_pools(const struct replay_router *router)
+{
+    char count[16];
+
+    snprintf(count, sizeof(count), "%u", router->engine_count);
+    fprintf(stderr, "%s pools of %.2f GB are being prepared\n",
+            router->engine_count == REPLAY_ROLES ? "two" : count,
+            replay_pool_bytes(router->setup) / 1e9);
 }
 
 int replay_route(const struct replay_setup *setup, struct replay_figures *figures, FILE *pids)
 {
     static struct replay_router router;
-    struct sigaction action = {.sa_handler = interrupt};
 
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    interrupt_catch();
     router.setup = setup;
     router.figures = figures;
     router.live = calloc(setup->concurrency, sizeof(router.live[0]));
     figures->requests = setup->trace.request_count;
-    if (router.live == NULL || !start_engine(&router, REPLAY_SOURCE) ||
-        !start_engine(&router, REPLAY_TARGET) || !write_pids(&router, pids)) {
-        end_engines(&router);
+    if (router.live == NULL || !replay_processes_start(&router) ||
+        !replay_processes_write(&router, pids)) {
+        replay_processes_end(&router);
         return 1;
     }
-    fprintf(stderr, "two pools of %.2f GB are being prepared\n", replay_pool_bytes(setup) / 1e9);
+    introduce_pools(&router);
     if (wait_for_engines(&router)) {
         replay_tally_agents(setup, figures, true);
         figures->started_at = router.last_heard_at = kvr_clock_now();
         route_requests(&router);
         figures->ended_at = kvr_clock_now();
+        replay_faults_end(&router);
         replay_tally_agents(setup, figures, false);
         finish_engines(&router);
     }
     figures->not_started = setup->trace.request_count - router.next;
     replay_progress_clear();
-    end_engines(&router);
+    replay_processes_end(&router);
     free(router.live);
-    return interrupted && router.exit_status == 0 ? 1 : router.exit_status;
+    return interrupts() > 0 && router.exit_status == 0 ? 1 : router.exit_status;
 }

@@ -9,6 +9,8 @@
 
 #define TAIL_LAYER      UINT32_MAX /* no layer has this number */
 #define ALLOCATION_UNIT 4096u
+#define LATE            (KVR_NEVER / 4) /* any clock may be added */
+#define DEADLINE_MAX    (3600 * KVR_S)  /* that an agent takes */
 
 static bool refuse(const struct kvr_error *error, int *ret_exit)
 {
@@ -23,19 +25,6 @@ static int index_of(const char *choice, const char *const *choices)
     while (choices[index] != NULL && strcmp(choices[index], choice) != 0)
         index++;
     return index;
-}
-
-static kvr_status check_pids(const struct replay_options *options, struct kvr_error *error)
-{
-    for (uint32_t i = 0; i < options->agent_pids.count; i++) {
-        const char *pid = options->agent_pids.items[i];
-
-        if (pid[strspn(pid, "0123456789")] != '\0') {
-            return kvr_error_set(error, KVR_INVALID, "replay",
-                                 "--agent-pids has '%s', which is no process id", pid);
-        }
-    }
-    return KVR_OK;
 }
 
 /* Each is mapped where the one before it ends. */
@@ -144,18 +133,66 @@ static kvr_status size_pools(struct replay_setup *setup, struct kvr_error *error
                          (unsigned long long)full->page_bytes, (unsigned long long)others);
 }
 
+/* A signal needs a process. */
+static kvr_status check_faults(const struct replay_setup *setup, struct kvr_error *error)
+{
+    const struct replay_options *options = &setup->options;
+
+    if (strcmp(options->faults, "agents") != 0 ||
+        options->agents.pids.count == replay_agent_count(&setup->agents))
+        return KVR_OK;
+    return kvr_error_set(error, KVR_INVALID, "replay",
+                         "--faults agents needs --agent-pids of all %u agents, and %u are given",
+                         replay_agent_count(&setup->agents), options->agents.pids.count);
+}
+
+static void note_shared(kvr_role role, uint32_t shared)
+{
+    const char *kind = role == KVR_ROLE_SOURCE ? "prefill" : "decode";
+
+    if (shared > 0)
+        fprintf(stderr,
+                "note: the trace has more %s-agents than there are here: %u of them share one with "
+                "another\n",
+                kind, shared);
+}
+
+static kvr_status read_recording(struct replay_setup *setup, uint32_t limit,
+                                 struct kvr_error *error)
+{
+    struct replay_recording *recording = &setup->recording;
+    uint32_t shared[REPLAY_ROLES] = {0};
+
+    KVR_TRY(replay_recording_read(setup->options.trace, limit, &setup->trace, recording, error));
+    KVR_TRY(replay_recording_place(recording, &setup->trace, &setup->agents, shared, error));
+    kvr_trace_note_problem(&setup->trace);
+    note_shared(KVR_ROLE_SOURCE, shared[KVR_ROLE_SOURCE]);
+    note_shared(KVR_ROLE_TARGET, shared[KVR_ROLE_TARGET]);
+    if (recording->lone_count > 0)
+        fprintf(stderr,
+                "note: %u publishes and fetches of the trace ended before they met the other side, "
+                "and are not played\n",
+                recording->lone_count);
+    if (recording->transfer_count > 0 && recording->page_tokens > 0 &&
+        recording->page_tokens != setup->options.page_tokens)
+        fprintf(stderr,
+                "note: pages of the trace have %u tokens, and those here %u: --page-tokens\n",
+                recording->page_tokens, (unsigned)setup->options.page_tokens);
+    return KVR_OK;
+}
+
 static kvr_status read_requests(struct replay_setup *setup, struct kvr_error *error)
 {
     const struct replay_options *options = &setup->options;
     uint32_t count = (uint32_t)options->requests;
     kvr_trace_format format;
-    kvr_status status;
 
     if (options->trace[0] == '\0')
         return kvr_trace_synth(options->seed, count > 0 ? count : 200, &setup->trace, error);
-    status = kvr_trace_format_from_name(options->format, &format);
-    return status == KVR_OK ? kvr_trace_read(options->trace, format, count, &setup->trace, error)
-                            : status;
+    if (strcmp(options->format, "kvtrace") == 0)
+        return read_recording(setup, count, error);
+    KVR_TRY(kvr_trace_format_from_name(options->format, &format));
+    return kvr_trace_read(options->trace, format, count, NULL, &setup->trace, error);
 }
 
 /* A request that no pool can hold is shortened, and that is said. */
@@ -188,7 +225,9 @@ static void choose_corrupt_request(struct replay_setup *setup)
 
         uint32_t tokens = replay_request(setup, request)->input_tokens;
 
-        if (replay_pages(&setup->groups[0], tokens) < 2)
+        if (replay_pages(&setup->groups[0], tokens) < 2 ||
+            replay_recorded(setup, request)->cancelled != KVR_NEVER ||
+            replay_recorded(setup, request)->skip_tokens >= tokens)
             continue;
         setup->corrupt_request = request;
         if (tokens % KVR_TRACE_BLOCK_TOKENS > setup->groups[0].page_tokens)
@@ -216,9 +255,10 @@ bool replay_setup_load(int argc, char **argv, struct replay_setup *setup, int *r
     setup->journal = -1;
     if (model_scale(model_find(options->model), (uint32_t)options->layers,
                     options->kv_bytes_per_token, &error, &setup->geometry) != KVR_OK ||
-        read_speed(setup, &error) != KVR_OK || check_pids(options, &error) != KVR_OK ||
+        read_speed(setup, &error) != KVR_OK ||
+        replay_agents_read(&options->agents, &setup->agents, &error) != KVR_OK ||
         check_allocations(options, &error) != KVR_OK || size_pools(setup, &error) != KVR_OK ||
-        read_requests(setup, &error) != KVR_OK)
+        check_faults(setup, &error) != KVR_OK || read_requests(setup, &error) != KVR_OK)
         return refuse(&error, ret_exit);
     if (setup->corrupt != REPLAY_CORRUPT_NOTHING && setup->verify == REPLAY_VERIFY_NONE) {
         *ret_exit = kvr_options_refuse(&replay_command, "--corrupt needs --verify full or sampled");
@@ -240,7 +280,46 @@ double replay_pool_bytes(const struct replay_setup *setup)
 
 void replay_setup_done(struct replay_setup *setup)
 {
+    replay_recording_done(&setup->recording);
     kvr_trace_done(&setup->trace);
+}
+
+const struct replay_recorded *replay_recorded(const struct replay_setup *setup, uint32_t request)
+{
+    static const struct replay_recorded nothing = {.agents = {-1, -1}, .cancelled = KVR_NEVER};
+
+    return setup->recording.items != NULL
+               ? &setup->recording.items[replay_request(setup, request)->number]
+               : &nothing;
+}
+
+kvr_ns replay_deadline(const struct replay_setup *setup, uint32_t request)
+{
+    kvr_ns recorded = replay_recorded(setup, request)->deadline;
+
+    if (recorded == 0)
+        return setup->options.deadline;
+    if (recorded < KVR_MS)
+        return KVR_MS;
+    return recorded < DEADLINE_MAX ? recorded : DEADLINE_MAX;
+}
+
+uint32_t replay_agent_of(const struct replay_setup *setup, uint32_t request, kvr_role role)
+{
+    uint32_t numbers[REPLAY_ROLES];
+
+    if (setup->recording.items != NULL)
+        return replay_agent_at(&setup->agents, role,
+                               replay_recorded(setup, request)->numbers[role]);
+    replay_agents_in_turn(&setup->agents, request, numbers);
+    return replay_agent_at(&setup->agents, role, numbers[role]);
+}
+
+kvr_ns replay_scaled(const struct replay_setup *setup, kvr_ns recorded)
+{
+    double scaled = setup->speed > 0 ? (double)recorded / setup->speed : 0;
+
+    return scaled < (double)LATE ? (kvr_ns)scaled : LATE;
 }
 
 char *replay_request_name(const struct replay_setup *setup, uint32_t request,

@@ -8,8 +8,10 @@
 #include "base/options.h"
 #include "tools/json_output.h"
 #include "tools/replay/model.h"
+#include "tools/replay/replay_agents.h"
 #include "tools/replay/replay_content.h"
 #include "tools/replay/replay_pages.h"
+#include "tools/replay/replay_recording.h"
 #include "tools/scheduler_get.h"
 #include "trace/trace_file.h"
 
@@ -31,7 +33,7 @@ typedef enum replay_corrupt {
 } replay_corrupt;
 
 struct replay_options {
-    char source_socket[108], target_socket[108], source_agent[128];
+    struct replay_agent_options agents;
     struct scheduler_call scheduler; /* address "" = none */
     char model[32];
     uint64_t layers, kv_bytes_per_token, page_tokens, pool_bytes, chunk_tokens;
@@ -42,10 +44,10 @@ struct replay_options {
     kvr_ns deadline;
     char verify[16], corrupt[16], device_memory[16];
     uint64_t allocation_bytes;
-    bool progress, reconnect;
+    bool progress, reconnect, in_virtual_time;
     kvr_ns reconnect_for;
     char json[JSON_OUTPUT_PATH_BYTES], pid_file[4096], journal[4096];
-    struct kvr_option_list agent_pids;
+    char faults[16];
 };
 
 /* Layers of one kind, which share a page table. Pages that a window or a state does not keep are
@@ -60,8 +62,10 @@ struct replay_group {
 
 struct replay_setup {
     struct replay_options options;
+    struct replay_agents agents;
     struct model_geometry geometry;
     struct kvr_trace trace;
+    struct replay_recording recording; /* of a trace of transfers; else empty */
     uint32_t chunk_tokens, concurrency;
     struct replay_group groups[MODEL_KINDS]; /* the first has full attention */
     uint32_t group_count;
@@ -96,6 +100,15 @@ static inline const struct kvr_trace_request *replay_request(const struct replay
 {
     return &setup->trace.requests[request];
 }
+
+/* What a recording says of a request; of other traces it says nothing. */
+const struct replay_recorded *replay_recorded(const struct replay_setup *setup, uint32_t request);
+/* The place in setup->agents of the request's agent of a role. */
+uint32_t replay_agent_of(const struct replay_setup *setup, uint32_t request, kvr_role role);
+/* Of the fetch: the recorded one, else the option's. */
+kvr_ns replay_deadline(const struct replay_setup *setup, uint32_t request);
+/* What is recorded, by the clock of this replay; 0 where it does not wait. */
+kvr_ns replay_scaled(const struct replay_setup *setup, kvr_ns recorded);
 
 static inline const struct replay_group *replay_group(const struct replay_setup *setup,
                                                       uint32_t layer)

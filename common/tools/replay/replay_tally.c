@@ -69,6 +69,16 @@ static void tally_layer_times(const struct replay_live *live, struct replay_figu
     }
 }
 
+/* The time belongs to the transfer, and so to both agents. */
+static void tally_transfer(const struct replay_live *live, kvr_ns first,
+                           const struct replay_ended *ended, struct replay_figures *figures)
+{
+    record_since(&figures->transfer_ns, first, ended->opened_at, ended->ended_at);
+    for (uint32_t role = 0; role < REPLAY_ROLES; role++)
+        record_since(&figures->of_agents[live->engines[role]].transfer_ns, first, ended->opened_at,
+                     ended->ended_at);
+}
+
 static void tally_transfer_times(const struct replay_live *live, const struct replay_ended *ended,
                                  struct replay_figures *figures)
 {
@@ -82,7 +92,7 @@ static void tally_transfer_times(const struct replay_live *live, const struct re
     }
     if (first == KVR_NEVER || ended->tokens_moved == 0)
         return; /* a prefix that was all there */
-    record_since(&figures->transfer_ns, first, ended->opened_at, ended->ended_at);
+    tally_transfer(live, first, ended, figures);
     record_since(&figures->exposed_ns, last, ended->opened_at, ended->ended_at);
 }
 
@@ -98,6 +108,8 @@ void replay_tally_fetch(struct replay_live *live, const struct replay_message *m
     live->opened_at = ended->opened_at;
     tally_transfer_times(live, ended, figures);
     figures->delivered++;
+    for (uint32_t role = 0; role < REPLAY_ROLES; role++)
+        figures->of_agents[live->engines[role]].bytes += ended->bytes;
     figures->tokens_moved += ended->tokens_moved;
     figures->tokens_skipped += ended->tokens_skipped;
     figures->bytes += ended->bytes;
@@ -108,23 +120,42 @@ void replay_tally_fetch(struct replay_live *live, const struct replay_message *m
     figures->retries += ended->retries;
 }
 
+/* Ended as the recording has it, by the engine that was asked to. */
+static bool is_cancelled(const struct replay_live *live)
+{
+    return live->cancelled && (live->status[KVR_ROLE_SOURCE] == KVR_CANCELLED ||
+                               live->status[KVR_ROLE_TARGET] == KVR_CANCELLED);
+}
+
+static replay_end end_of(const struct replay_live *live)
+{
+    if (live->bytes_wrong > 0)
+        return REPLAY_END_FAILED;
+    if (live->reason == KVR_OK)
+        return REPLAY_END_COMPLETED;
+    if (is_cancelled(live))
+        return REPLAY_END_CANCELLED;
+    return live->struck ? REPLAY_END_STRUCK : REPLAY_END_FAILED;
+}
+
 void replay_tally_request(const struct replay_setup *setup, const struct replay_live *live,
                           struct replay_figures *figures)
 {
-    const char *reason = NULL;
+    replay_end end = end_of(live);
 
-    replay_reasons_add(&figures->source_outcomes, kvr_status_name((kvr_status)live->source_status));
-    replay_reasons_add(&figures->target_outcomes, kvr_status_name((kvr_status)live->target_status));
-    if (live->reason != KVR_OK)
-        reason = kvr_status_name((kvr_status)live->reason);
-    else if (live->bytes_wrong > 0)
-        reason = "wrong_bytes";
-    if (reason != NULL) {
-        figures->failed++;
-        replay_reasons_add(&figures->failures, reason);
+    replay_reasons_add(&figures->source_outcomes,
+                       kvr_status_name((kvr_status)live->status[KVR_ROLE_SOURCE]));
+    replay_reasons_add(&figures->target_outcomes,
+                       kvr_status_name((kvr_status)live->status[KVR_ROLE_TARGET]));
+    figures->ends[end]++;
+    for (uint32_t role = 0; role < REPLAY_ROLES; role++)
+        figures->of_agents[live->engines[role]].ends[end]++;
+    if (end == REPLAY_END_FAILED)
+        replay_reasons_add(&figures->failures, live->reason != KVR_OK
+                                                   ? kvr_status_name((kvr_status)live->reason)
+                                                   : "wrong_bytes");
+    if (end != REPLAY_END_COMPLETED)
         return;
-    }
-    figures->completed++;
     figures->tokens += replay_request(setup, live->request)->input_tokens;
     if (setup->verify != REPLAY_VERIFY_NONE)
         figures->verified++;
@@ -134,7 +165,7 @@ void replay_tally_request(const struct replay_setup *setup, const struct replay_
 /* ---- the agents' CPU time ------------------------------------------------------------------- */
 
 /* The process that listens on an engine socket; 0: unknown. */
-static long listener_of(const char *path)
+static pid_t listener_of(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct ucred credentials = {0};
@@ -152,29 +183,29 @@ static long listener_of(const char *path)
 }
 
 /* User and system time of a process; negative when it is not there. */
-static double cpu_s_of(long pid)
+static double cpu_s_of(pid_t pid)
 {
     struct timespec used;
     clockid_t clock;
 
-    if (clock_getcpuclockid((pid_t)pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
         return -1;
     return (double)used.tv_sec + (double)used.tv_nsec / (double)KVR_S;
 }
 
-static long pids[2];
+static pid_t pids[REPLAY_ROLES * REPLAY_AGENTS_MAX];
 static uint32_t pid_count;
 
 static void find_agents(const struct replay_setup *setup)
 {
-    const struct kvr_option_list *given = &setup->options.agent_pids;
+    uint32_t given = setup->options.agents.pids.count;
 
-    for (pid_count = 0; pid_count < given->count; pid_count++)
-        pids[pid_count] = strtol(given->items[pid_count], NULL, 10);
+    for (pid_count = 0; pid_count < given; pid_count++)
+        pids[pid_count] = setup->agents.items[pid_count].pid;
     if (pid_count > 0)
         return;
-    pids[pid_count++] = listener_of(setup->options.source_socket);
-    pids[pid_count++] = listener_of(setup->options.target_socket);
+    for (; pid_count < replay_agent_count(&setup->agents); pid_count++)
+        pids[pid_count] = listener_of(setup->agents.items[pid_count].socket);
 }
 
 void replay_tally_agents(const struct replay_setup *setup, struct replay_figures *figures,

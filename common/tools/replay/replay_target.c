@@ -120,12 +120,13 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
 {
     const struct replay_setup *setup = target->engine.setup;
     uint32_t tokens = replay_request(setup, request->base.index)->input_tokens;
-    uint32_t skip = request->tables[0].first * setup->groups[0].page_tokens;
+    uint64_t skip = (uint64_t)request->tables[0].first * setup->groups[0].page_tokens;
     char name[REPLAY_REQUEST_BYTES];
     kvrail_status status;
     struct kvrail_source_address source = {
         .size = sizeof(struct kvrail_source_address),
-        .agent = setup->options.source_agent,
+        .agent = setup->agents.items[replay_agent_of(setup, request->base.index, KVR_ROLE_SOURCE)]
+                     .address,
         .generation = request->source.generation,
     };
     struct kvrail_target_options options = {
@@ -133,8 +134,9 @@ static kvrail_status open_fetch(struct target *target, struct target_request *re
         .request = replay_request_name(setup, request->base.index, name),
         .attempt = REPLAY_ATTEMPT,
         .tokens = tokens,
-        .skip_tokens = skip,
-        .deadline_ms = (uint32_t)(setup->options.deadline / KVR_MS),
+        .skip_tokens = skip < tokens ? skip : tokens,
+        .deadline_ms = (uint32_t)(replay_deadline(setup, request->base.index) / KVR_MS),
+        .priority = replay_recorded(setup, request->base.index)->priority,
         .sources = &source,
         .source_count = 1,
         .secret = request->base.secret,
@@ -309,19 +311,12 @@ static bool make_target(struct target *target, const struct replay_setup *setup)
     return false;
 }
 
-int replay_target_run(const struct replay_setup *setup, int router)
+int replay_target_run(const struct replay_setup *setup, uint32_t at, int router)
 {
     static struct target target;
     int exit_status = 1;
 
-    target.engine = (struct replay_engine){
-        .setup = setup,
-        .ops = &target_ops,
-        .self = &target,
-        .role = "target",
-        .socket_path = setup->options.target_socket,
-        .router = router,
-    };
+    replay_engine_init(&target.engine, setup, at, router, &target_ops, &target);
     if (make_target(&target, setup))
         exit_status = replay_engine_main(&target.engine);
     cache_done(&target.cache);

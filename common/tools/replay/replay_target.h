@@ -27,12 +27,13 @@ struct target_range {
 struct target_request {
     struct replay_engine_request base; /* first */
     target_phase phase;
-    struct replay_identity source;           /* as the router passed it */
-    kvrail_status status;                    /* of the terminal event */
-    struct replay_table tables[MODEL_KINDS]; /* of the first group, those before `first` are the
-                                                cache's */
-    uint32_t group;                          /* of the phase */
-    bool *checked; /* layer × pages of the first group, which has most, + page */
+    struct replay_identity source; /* as the router passed it */
+    kvrail_status status;          /* of the terminal event */
+    struct replay_table tables[MODEL_KINDS];
+    uint32_t kept;  /* pages of the first group that are the cache's, up to `first`; 0 where a
+                       recording says what is skipped: nothing lies there then */
+    uint32_t group; /* of the phase */
+    bool *checked;  /* layer × pages of the first group, which has most, + page */
     struct target_range *ranges;
     uint32_t range_first, range_count, range_capacity;
     uint32_t cursor; /* of the phase */

@@ -193,7 +193,7 @@ static uint64_t check_rest(struct target *target, struct target_request *request
         target->unannounced++;
         return check_once(target, request, layer, page);
     }
-    if (group->kind != MODEL_FULL || page >= table->first || setup->verify == REPLAY_VERIFY_NONE)
+    if (group->kind != MODEL_FULL || page >= request->kept || setup->verify == REPLAY_VERIFY_NONE)
         return 0;
     check_page(target, request, layer, page, CHECK_PROBE, &request->ended.bytes_rechecked);
     return group->plane_bytes * group->part_count / 4; /* few words, but memory that is far away */

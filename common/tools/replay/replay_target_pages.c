@@ -73,16 +73,41 @@ static bool make_tables(struct target *target, struct target_request *request)
     return false;
 }
 
+/* Of a recorded transfer the trace says what was skipped, and no cache keeps anything. */
+static bool is_recorded(const struct target *target, const struct target_request *request)
+{
+    return replay_recorded(target->engine.setup, request->base.index)->transfer;
+}
+
+/* Whole pages; of a hybrid model something moves with the other groups' pages. */
+static uint32_t recorded_skip(const struct target *target, const struct target_request *request)
+{
+    const struct replay_setup *setup = target->engine.setup;
+    uint64_t skip_tokens = replay_recorded(setup, request->base.index)->skip_tokens;
+    uint64_t pages = skip_tokens / setup->groups[0].page_tokens;
+    uint32_t count = request->tables[0].count;
+
+    if (skip_tokens >= replay_request(setup, request->base.index)->input_tokens)
+        pages = count;
+    if (setup->group_count > 1 && pages >= count)
+        pages = count - 1;
+    return pages < count ? (uint32_t)pages : count;
+}
+
 bool target_admit(struct target *target, struct target_request *request)
 {
     const uint64_t *blocks = blocks_of(target, request);
-    uint32_t hit;
+    uint32_t hit = 0;
 
     if (request->tables[0].ids == NULL && !make_tables(target, request))
         return false;
-    hit = match_prefix(target, request);
-    request->tables[0].first = hit * target->engine.setup->block_pages;
-    if (replay_tables_acquire(&target->engine, request->tables)) {
+    if (is_recorded(target, request)) {
+        request->tables[0].first = recorded_skip(target, request);
+    } else {
+        hit = match_prefix(target, request);
+        request->tables[0].first = request->kept = hit * target->engine.setup->block_pages;
+    }
+    if (replay_tables_acquire(&target->engine, request->base.index, request->tables)) {
         request->phase = TARGET_CLEAN;
         request->cursor = request->tables[0].first;
         return true;
@@ -135,12 +160,39 @@ static void keep_block(struct target *target, struct target_request *request, ui
     release(target, 0, ids, target->engine.setup->block_pages);
 }
 
+static void release_others(struct target *target, const struct target_request *request)
+{
+    for (uint32_t group = 1; group < target->engine.setup->group_count; group++)
+        release(target, group, request->tables[group].ids + request->tables[group].first,
+                request->tables[group].count - request->tables[group].first);
+}
+
+/* One slice of handing back what no cache takes. */
+static bool release_recorded(struct target *target, struct target_request *request)
+{
+    const struct replay_table *table = &request->tables[0];
+    uint32_t count = slice_pages(target);
+
+    if (request->cursor < table->first)
+        request->cursor = table->first;
+    if (count > table->count - request->cursor)
+        count = table->count - request->cursor;
+    release(target, 0, table->ids + request->cursor, count);
+    request->cursor += count;
+    if (request->cursor < table->count)
+        return false;
+    release_others(target, request);
+    return true;
+}
+
 bool target_keep(struct target *target, struct target_request *request)
 {
     uint32_t block_pages = target->engine.setup->block_pages, full = full_blocks(target, request);
-    uint32_t skipped = request->tables[0].first / block_pages;
+    uint32_t skipped = request->kept / block_pages;
     const struct replay_table *full_table = &request->tables[0];
 
+    if (is_recorded(target, request))
+        return release_recorded(target, request);
     if (request->cursor < skipped)
         request->cursor = skipped;
     if (request->cursor < full) {
@@ -149,9 +201,7 @@ bool target_keep(struct target *target, struct target_request *request)
     }
     release(target, 0, full_table->ids + (size_t)full * block_pages,
             full_table->count - full * block_pages);
-    for (uint32_t group = 1; group < target->engine.setup->group_count; group++)
-        release(target, group, request->tables[group].ids + request->tables[group].first,
-                request->tables[group].count - request->tables[group].first);
+    release_others(target, request);
     cache_unpin(&target->cache, blocks_of(target, request), skipped);
     return true;
 }
@@ -161,7 +211,7 @@ void target_drop(struct target *target, struct target_request *request)
     if (request->phase == TARGET_QUEUED)
         return;
     cache_unpin(&target->cache, blocks_of(target, request),
-                request->tables[0].first / target->engine.setup->block_pages);
+                request->kept / target->engine.setup->block_pages);
     replay_tables_release(&target->engine, request->tables);
 }
 
