@@ -28,6 +28,20 @@ struct manual {
     bool failed;
 };
 
+/* "kvrail replay --virtual" has the page kvrail-replay-virtual. */
+static void shorten(char *name)
+{
+    char *to = name;
+
+    for (const char *from = name; *from != '\0'; from++) {
+        char c = *from == ' ' ? '-' : *from;
+
+        if (c != '-' || to == name || to[-1] != '-')
+            *to++ = c;
+    }
+    *to = '\0';
+}
+
 /* NULL after a sentence. */
 static FILE *open_page(struct manual *manual, const char *name)
 {
@@ -35,8 +49,7 @@ static FILE *open_page(struct manual *manual, const char *name)
     FILE *page;
     int used = snprintf(path, sizeof(path), "%s/%s.1", manual->folder, name);
 
-    for (char *c = path + strlen(manual->folder); *c != '\0'; c++)
-        *c = *c == ' ' ? '-' : *c;
+    shorten(path + strlen(manual->folder));
     page = used < (int)sizeof(path) ? fopen(path, "we") : NULL;
     if (page == NULL) {
         fprintf(stderr, "kvrail manual: %s cannot be written: %s\n", path, strerror(errno));

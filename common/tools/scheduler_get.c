@@ -227,18 +227,27 @@ static kvr_status perform(CURL *curl, const struct scheduler_call *options, cons
     return KVR_OK;
 }
 
+/* The caller frees what is in the answer, also after a failure. */
+static kvr_status ask_once(const struct scheduler_call *options, const char *path, bool post,
+                           struct answer *answer, struct kvr_error *error)
+{
+    CURL *curl = curl_easy_init();
+    kvr_status status;
+
+    if (curl == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
+    status = perform(curl, options, path, post, answer, error);
+    curl_easy_cleanup(curl);
+    return status;
+}
+
 static json_t *ask(const struct scheduler_call *options, const char *path, const char *member,
                    bool post, struct kvr_error *error)
 {
     struct answer answer = {0};
-    CURL *curl = curl_easy_init();
     json_t *json = NULL;
 
-    if (curl == NULL) {
-        (void)kvr_error_set(error, KVR_NO_MEMORY, "scheduler", "no memory for a request");
-        return NULL;
-    }
-    if (perform(curl, options, path, post, &answer, error) == KVR_OK) {
+    if (ask_once(options, path, post, &answer, error) == KVR_OK) {
         json = member_of(&answer, member);
         if (json == NULL)
             (void)kvr_error_set(error, KVR_MALFORMED, "scheduler",
@@ -247,8 +256,20 @@ static json_t *ask(const struct scheduler_call *options, const char *path, const
                                 member != NULL ? member : "");
     }
     free(answer.bytes);
-    curl_easy_cleanup(curl);
     return json;
+}
+
+char *scheduler_get_text(const struct scheduler_call *options, const char *path,
+                         struct kvr_error *error)
+{
+    struct answer answer = {0};
+
+    if (ask_once(options, path, false, &answer, error) != KVR_OK || answer.bytes == NULL) {
+        free(answer.bytes);
+        return NULL;
+    }
+    answer.bytes[answer.size] = '\0';
+    return answer.bytes;
 }
 
 json_t *scheduler_get(const struct scheduler_call *options, const char *path, const char *member,

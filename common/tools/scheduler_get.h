@@ -46,7 +46,11 @@ bool scheduler_ready(const struct kvr_command *command, struct scheduler_call *o
  * there is no such array */
 json_t *scheduler_get(const struct scheduler_call *options, const char *path, const char *member,
                       struct kvr_error *error);
-/* The same for a POST without a body, which a scheduler answers with status 202. */
+/* The text that <path> is answered with; the caller frees it. NULL: as above. */
+char *scheduler_get_text(const struct scheduler_call *options, const char *path,
+                         struct kvr_error *error);
+/* The same as scheduler_get for a POST without a body, which a scheduler answers with status 202.
+ */
 json_t *scheduler_post(const struct scheduler_call *options, const char *path,
                        struct kvr_error *error);
 /* The exit status of a command that got NULL. */

@@ -135,8 +135,9 @@ static void print_agents(const struct page *page)
         fprintf(page->stream, "no agent has reported yet\n");
         return;
     }
-    fprintf(page->stream, "%-20s %-8s %-8s %-9s %-15s %8s %5s %5s %5s %7s\n", "AGENT", "ROLE",
-            "STATE", "PROVIDER", "HOST", "SILENT", "PEERS", "WARM", "LIVE", "ENGINES");
+    fprintf(page->stream, "%-20s %-8s %-8s %-9s %-15s %8s %5s %5s %5s %7s%s\n", "AGENT", "ROLE",
+            "STATE", "PROVIDER", "HOST", "SILENT", "PEERS", "WARM", "LIVE", "ENGINES",
+            page->all ? "  SCHEDULER" : "");
     for (unsigned i = 0; i < shown; i++) {
         const json_t *agent = json_array_get(page->agents, i);
 
@@ -145,10 +146,13 @@ static void print_agents(const struct page *page)
         print_cell(page, agent, "state", 8);
         print_cell(page, agent, "provider", 9);
         print_cell(page, agent, "host", 15);
-        fprintf(page->stream, "%6.1f s %5.0f %5s %5.0f %7zu\n",
+        fprintf(page->stream, "%6.1f s %5.0f %5s %5.0f %7zu",
                 json_number_of(agent, "silent_seconds"), json_number_of(agent, "peers_up"),
                 warm_of(agent, warm, sizeof(warm)), json_number_of(agent, "transfers_live"),
                 json_array_size(json_object_get(agent, "engines")));
+        if (page->all)
+            fprintf(page->stream, "  %s", json_text_or(agent, "scheduler", "-"));
+        fputc('\n', page->stream);
     }
     print_more_agents(page, shown);
 }

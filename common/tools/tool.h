@@ -10,9 +10,13 @@ extern const char tool_description[];
 int tool_alive_main(int argc, char **argv);
 int tool_certificates_main(int argc, char **argv);
 int tool_bench_main(int argc, char **argv);
+int tool_compare_main(int argc, char **argv);
 int tool_completion_main(int argc, char **argv);
+int tool_plan_fleet_main(int argc, char **argv);
 int tool_manual_main(int argc, char **argv);
 int tool_replay_main(int argc, char **argv);
+/* Of `kvrail replay`, where --virtual is among the words. */
+int tool_replay_virtual_main(int argc, char **argv);
 int tool_trace_main(int argc, char **argv);
 int tool_status_main(int argc, char **argv);
 int tool_why_main(int argc, char **argv);
