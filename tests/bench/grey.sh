@@ -16,7 +16,7 @@ if [ $# = 0 ]; then
     sh "$0" slow 2 64 60
     exec sh "$0" hole 4 64 160
 fi
-fault=$1 rails=$2 mib=$3 requests=${4:-$((300 * ($2 - 1)))}
+fault=$1 rails=$2 mib=$3 requests=${4:-$((400 * ($2 - 1)))}
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
 need kvrail prefill-agent decode-agent

@@ -31,6 +31,7 @@ refused() {
     --json "$work/figures.json" >"$work/table"
 grep -q 'events a second of 40 agents' "$work/table" || fail "no table beside the file of --json"
 [ "$(figure events)" = 28000 ] || fail "$(figure events) events of 2000 transfers"
+[ "$(figure schedulers)" = 1 ] || fail "$(figure schedulers) schedulers instead of 1"
 for key in events_per_s raw_inserts_per_s ratio p99_ack_ms db_bytes reports commits; do
     [ "$(figure $key)" != "" ] || fail "no $key in the JSON"
     case $(figure $key) in 0 | 0.0) fail "$key is 0" ;; esac
@@ -56,7 +57,9 @@ address=127.0.0.1:$(cat "$work/port")
 refused 1 'the database has 0 of 2800 events' --scheduler "$address" --database "$work/first"
 "$kvrail" bench ingest --transfers 200 --scheduler "$address" --database "$work/second" >"$work/table"
 
-refused 2 'keeps its state in SQLite alone' --database postgresql://host/kvrail
+refused 2 'needs --database postgresql://' --schedulers 2
+refused 2 'needs --database postgresql://' --schedulers 2 --database "$work/first"
+refused 2 'needs --database postgresql://' --schedulers 2 --database postgresql://host/kvrail --scheduler "$address"
 refused 2 '--scheduler needs --database' --scheduler "$address"
 refused 2 'must be even' --agents 3
 

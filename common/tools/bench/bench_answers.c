@@ -15,7 +15,8 @@
 
 struct answers {
     const struct bench_fleet *fleet;
-    const struct scheduler_call *call;
+    const struct scheduler_call *calls;
+    uint32_t call_count, asked; /* asked: how many questions there were */
     struct kvr_error *error;
     uint8_t *seen; /* by the number of the transfer */
     uint64_t count;
@@ -71,12 +72,13 @@ static kvr_status look_at(struct answers *answers, const json_t *shown)
 /* The API gives up what takes too long, on a busy machine. */
 static json_t *get(struct answers *answers, const char *path)
 {
-    json_t *answer = scheduler_get(answers->call, path, NULL, answers->error);
+    const struct scheduler_call *call = &answers->calls[answers->asked++ % answers->call_count];
+    json_t *answer = scheduler_get(call, path, NULL, answers->error);
 
     for (int tries = 1; answer == NULL && answers->error->status == KVR_SYSTEM && tries < TRIES;
          tries++) {
         bench_sleep(PAUSE_NS);
-        answer = scheduler_get(answers->call, path, NULL, answers->error);
+        answer = scheduler_get(call, path, NULL, answers->error);
     }
     return answer;
 }
@@ -175,26 +177,33 @@ static kvr_status look_at_some(struct answers *answers)
     return KVR_OK;
 }
 
-/* Since the start of the scheduler, so of other fleets too. */
-static kvr_status look_at_summary(struct answers *answers)
+/* Each has counted what it took since its start, of other fleets too. */
+static kvr_status look_at_summaries(struct answers *answers)
 {
-    json_t *summary = get(answers, "/api/v1/summary");
-    uint64_t wanted = answers->fleet->transfers * BENCH_FLEET_EVENTS, events;
+    uint64_t wanted = answers->fleet->transfers * BENCH_FLEET_EVENTS, events = 0;
 
-    if (summary == NULL)
-        return answers->error->status;
-    events = (uint64_t)json_integer_value(json_object_get(summary, "events"));
-    json_decref(summary);
+    for (uint32_t i = 0; i < answers->call_count; i++) {
+        json_t *summary = get(answers, "/api/v1/summary");
+
+        if (summary == NULL)
+            return answers->error->status;
+        events += (uint64_t)json_integer_value(json_object_get(summary, "events"));
+        json_decref(summary);
+    }
     if (events >= wanted)
         return KVR_OK;
     return kvr_error_set(answers->error, KVR_NOT_FOUND, "bench",
                          "the API counts %" PRIu64 " of %" PRIu64 " events", events, wanted);
 }
 
-kvr_status bench_answers_check(const struct bench_fleet *fleet, const struct scheduler_call *call,
-                               struct kvr_error *error)
+kvr_status bench_answers_check(const struct bench_fleet *fleet, const struct scheduler_call *calls,
+                               uint32_t count, struct kvr_error *error)
 {
-    struct answers answers = {fleet, call, error, calloc(fleet->transfers, 1), 0};
+    struct answers answers = {.fleet = fleet,
+                              .calls = calls,
+                              .call_count = count,
+                              .error = error,
+                              .seen = calloc(fleet->transfers, 1)};
     kvr_status status;
 
     if (answers.seen == NULL)
@@ -203,7 +212,7 @@ kvr_status bench_answers_check(const struct bench_fleet *fleet, const struct sch
     if (status == KVR_OK)
         status = look_at_some(&answers);
     if (status == KVR_OK)
-        status = look_at_summary(&answers);
+        status = look_at_summaries(&answers);
     free(answers.seen);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Whether the scheduler's API shows all transfers of a fleet, each once and as it ended. */
+/* Whether the schedulers' API shows all transfers of a fleet, each once and as it ended. */
 #ifndef KVR_TOOLS_BENCH_ANSWERS_H
 #define KVR_TOOLS_BENCH_ANSWERS_H
 
@@ -6,9 +6,10 @@
 #include "tools/scheduler_get.h"
 
 /* Goes through the list of transfers, asks for some of them alone with their events, and compares
- * the count of events in the summary. KVR_NOT_FOUND: the error says what is missing. */
+ * the counts of events in the summaries. Schedulers of one database are asked by turns.
+ * KVR_NOT_FOUND: the error says what is missing. */
 KVR_MUST_CHECK kvr_status bench_answers_check(const struct bench_fleet *fleet,
-                                              const struct scheduler_call *call,
+                                              const struct scheduler_call *calls, uint32_t count,
                                               struct kvr_error *error);
 
 #endif

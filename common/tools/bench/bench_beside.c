@@ -16,6 +16,7 @@
 #include "tools/bench/bench_child.h"
 #include "tools/bench/bench_cli.h"
 #include "tools/bench/bench_stats.h"
+#include "tools/interrupt.h"
 
 #define OPTIONS    struct bench_beside_options
 #define ALONE      25u   /* small transfers of a round, one at once after the other */
@@ -242,7 +243,7 @@ static bool await(struct beside *beside, const struct transfer *transfer)
 {
     while (!beside->broken && (transfer->done_at == 0 || !transfer->source_ended)) {
         take_events(beside, 100);
-        if (bench_interrupted() || kvr_clock_now() - transfer->opened_at > LATE_NS)
+        if (interrupts() > 0 || kvr_clock_now() - transfer->opened_at > LATE_NS)
             return failed(beside, "a transfer", "it does not end");
     }
     return !beside->broken;
@@ -333,7 +334,7 @@ static bool say_hello(struct beside *beside)
         return true;
     while (warms && beside->warm_at == 0 && !beside->broken) {
         take_events(beside, 100);
-        if (bench_interrupted() || kvr_clock_now() - hello_at > LATE_NS)
+        if (interrupts() > 0 || kvr_clock_now() - hello_at > LATE_NS)
             return failed(beside, "the prefill-agent", "it does not say that the rails are warm");
     }
     if (beside->warm_at > hello_at)
@@ -381,7 +382,7 @@ int bench_beside_main(int argc, char **argv)
     if (beside.options.page_bytes % 1024 != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
     beside.options.huge_bytes -= beside.options.huge_bytes % beside.options.page_bytes;
-    bench_catch_signals();
+    interrupt_catch();
     good = find_window(&beside) && start(&beside) && measure(&beside);
     stop(&beside);
     if (!good)

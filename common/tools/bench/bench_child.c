@@ -12,29 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/interrupt.h"
+
 #define END_TRIES 300 /* of 10 ms */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
-bool bench_interrupted(void)
-{
-    return interrupted != 0;
-}
-
-void bench_catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART: waits end */
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 bool bench_child_start(struct bench_child *child, const char *role, bench_child_main *run,
                        void *self)
@@ -111,7 +91,7 @@ bool bench_child_result(struct bench_child *child, kvr_ns timeout, struct bench_
     ssize_t got;
     int ready = poll(&descriptor, 1, (int)(timeout / KVR_MS));
 
-    if (bench_interrupted())
+    if (interrupts() > 0)
         return complain(child, "is stopped: interrupted");
     if (ready <= 0)
         return complain(child, "does not answer");

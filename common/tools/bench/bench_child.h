@@ -70,8 +70,4 @@ void bench_sleep(kvr_ns time);
 /* CPU time that a process has used, all threads; 0 when it is gone. */
 kvr_ns bench_cpu_time(pid_t pid);
 
-/* True once SIGINT or SIGTERM came: everything is to end and be cleaned up. */
-bool bench_interrupted(void);
-void bench_catch_signals(void);
-
 #endif

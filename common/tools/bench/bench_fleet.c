@@ -80,9 +80,21 @@ void bench_fleet_name(const struct bench_fleet *fleet, uint32_t agent,
                       char ret_name[KVR_NAME_BYTES])
 {
     bool source = bench_fleet_role(fleet, agent) == KVR_ROLE_SOURCE;
+    uint32_t number = source ? agent : agent - fleet->pairs;
+    char *to = stpcpy(ret_name, source ? "prefill-" : "decode-");
 
-    snprintf(ret_name, KVR_NAME_BYTES, "%s-%04u", source ? "prefill" : "decode",
-             source ? agent : agent - fleet->pairs);
+    if (number > 9999) {
+        sprintf(to, "%u", number);
+        return;
+    }
+    for (int digit = 3; digit >= 0; digit--, number /= 10) /* each event has two names */
+        to[digit] = (char)('0' + number % 10);
+    to[4] = '\0';
+}
+
+static uint32_t rails_of(const struct bench_fleet *fleet)
+{
+    return fleet->rails != 0 ? fleet->rails : BENCH_FLEET_RAILS;
 }
 
 static struct kvr_uuid engine_of(const struct bench_fleet *fleet, uint32_t agent)
@@ -95,19 +107,22 @@ static struct kvr_uuid engine_of(const struct bench_fleet *fleet, uint32_t agent
     return uuid;
 }
 
+/* Rails have done differently much: else a list of them would be shorter when it is compressed. */
 static void rail_of(uint32_t agent, uint32_t index, uint64_t passed_ms,
                     struct kvr_rail_snapshot *rail)
 {
+    uint64_t mix = kvr_mix64(agent * (uint64_t)KVR_RAILS_MAX + index);
+
     snprintf(rail->name, sizeof(rail->name), "rdmap%us0-rdm", 79 + index);
     strcpy(rail->provider, "efa");
     snprintf(rail->address, sizeof(rail->address), "fi_addr_efa://[fe80::%x:%x]:1", agent, index);
     rail->epoch = 1;
     rail->group = index / 4;
     rail->speed_bps = 400000000000;
-    rail->bytes = passed_ms * 40000000;
-    rail->writes = passed_ms * 600;
+    rail->bytes = passed_ms * (40000000 + mix % 1000000);
+    rail->writes = passed_ms * (600 + mix % 100);
     for (int i = 0; i < KVR_RAIL_COUNTER_END; i++)
-        rail->counters[i] = passed_ms * (uint64_t)(i + 1);
+        rail->counters[i] = passed_ms * (uint64_t)(i + 1) + (kvr_mix64(mix + (uint64_t)i) >> 44);
     rail->traits.reported = true;
     snprintf(rail->traits.plane, sizeof(rail->traits.plane), "plane-%u", index);
 }
@@ -129,8 +144,8 @@ void bench_fleet_facts(const struct bench_fleet *fleet, uint32_t agent, kvr_ns a
     ret_facts->transfers_live = (uint32_t)(passed_ms % 16);
     for (int i = 0; i < KVR_COUNTER_END; i++)
         ret_facts->counters[i] = i == KVR_COUNTER_SKIPPED_BYTES ? passed_ms * 1000000 : 0;
-    ret_facts->rail_count = BENCH_FLEET_RAILS;
-    for (uint32_t i = 0; i < BENCH_FLEET_RAILS; i++)
+    ret_facts->rail_count = rails_of(fleet);
+    for (uint32_t i = 0; i < ret_facts->rail_count; i++)
         rail_of(agent, i, passed_ms, &ret_facts->rails[i]);
     ret_facts->engine_count = ENGINES;
     for (uint32_t i = 0; i < ENGINES; i++) {
@@ -148,16 +163,18 @@ void bench_fleet_facts(const struct bench_fleet *fleet, uint32_t agent, kvr_ns a
 void bench_fleet_pairs(const struct bench_fleet *fleet, uint32_t agent, uint32_t first,
                        uint32_t count, struct kvr_report_pairs *ret_pairs)
 {
+    uint32_t rails = rails_of(fleet);
+
     ret_pairs->peer_count = ret_pairs->pair_count = 0;
     for (uint32_t i = 0; i < count && ret_pairs->peer_count < KVR_REPORT_PEERS_MAX &&
-                         ret_pairs->pair_count + BENCH_FLEET_RAILS <= KVR_REPORT_PAIRS_MAX;
+                         ret_pairs->pair_count + rails <= KVR_REPORT_PAIRS_MAX;
          i++) {
         struct kvr_peer_pairs *peer = &ret_pairs->peers[ret_pairs->peer_count++];
 
         bench_fleet_name(fleet, fleet->pairs + (first + i) % fleet->pairs, peer->peer);
         peer->pair_first = ret_pairs->pair_count;
-        peer->pair_count = BENCH_FLEET_RAILS;
-        for (uint32_t rail = 0; rail < BENCH_FLEET_RAILS; rail++)
+        peer->pair_count = rails;
+        for (uint32_t rail = 0; rail < rails; rail++)
             ret_pairs->pairs[ret_pairs->pair_count++] = (struct kvr_pair_facts){
                 .rail = rail,
                 .target_rail = rail,

@@ -25,6 +25,7 @@ struct bench_fleet {
     double transfers_per_s;
     kvr_ns start;         /* monotonic time 0 of the transfers */
     uint32_t span_layers; /* of the spans that come with each end; 0: none come */
+    uint32_t rails;       /* of each agent; 0: BENCH_FLEET_RAILS. Of them so many carry transfers */
 };
 
 /* Agents 0 to pairs - 1 are prefill-agents, the others decode-agents. */

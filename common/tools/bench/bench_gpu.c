@@ -10,6 +10,7 @@
 #include "tools/bench/bench_gpu_ping.h"
 #include "tools/bench/bench_gpu_ready.h"
 #include "tools/bench/bench_stats.h"
+#include "tools/interrupt.h"
 
 #define OPTIONS    struct gpu_options
 #define ROUNDS_MAX 100u
@@ -120,7 +121,7 @@ static bool round_run(const struct gpu_options *chosen, struct gpu_copies *copie
         if (!figures->possible[what])
             continue;
         figures->gb_s[what][round] = gpu_copies_turn(copies, what, chosen->duration);
-        if (figures->gb_s[what][round] == 0 || bench_interrupted())
+        if (figures->gb_s[what][round] == 0 || interrupts() > 0)
             return false;
     }
     for (unsigned what = 0; what < GPU_COPIES; what++)
@@ -237,7 +238,7 @@ int bench_gpu_main(int argc, char **argv)
         return exit_status;
     if ((chosen.page_bytes & (chosen.page_bytes - 1)) != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a power of two");
-    bench_catch_signals();
+    interrupt_catch();
     (void)prctl(PR_SET_TIMERSLACK, 1000ul); /* as the rail groups' threads */
     if (!bench_device_open(&device, chosen.device)) {
         bench_device_close(&device);

@@ -6,7 +6,8 @@
 
 #include "scheduler/event_pack.h"
 #include "scheduler/rollups.h"
-#include "scheduler/store_rows.h"
+#include "scheduler/store_rollups.h"
+#include "scheduler/store_sqlite.h"
 
 #define LOST_OF     200                     /* one transfer of so many */
 #define ARRIVES_NS  (200 * (int64_t)KVR_MS) /* an event comes so long after it happened */
@@ -66,29 +67,26 @@ static bool add_step(const struct bench_fleet *fleet, const struct bench_transfe
     return event_pack_add(&side->pack, &event, made->number * BENCH_FLEET_EVENTS + step, at_ns);
 }
 
-/* As the writer counts it, at the second after it began: transfers come in the order of their
- * begins. */
-static bool roll_up(struct rollups *rollups, const struct bench_transfer *made,
-                    const struct transfer *transfer)
+static bool roll_up(struct rollups *rollups, const struct transfer *transfer, int64_t at_s)
 {
     const struct rollup_news news = {
         .ended = true, .side_ended = {transfer->sides[0].ended, transfer->sides[1].ended}};
 
     return transfer_state_live(transfer->state) ||
-           rollups_take_transfer(rollups, transfer, &news, (int64_t)made->begin + (int64_t)KVR_S);
+           rollups_take_transfer(rollups, transfer, &news, at_s * (int64_t)KVR_S);
 }
 
-static bool add_transfer(const struct bench_fleet *fleet, uint64_t number, struct store *store,
-                         struct rollups *rollups)
+/* counted_s: the second that has its sums. */
+static bool add_transfer(const struct bench_fleet *fleet, const struct bench_transfer *made,
+                         int64_t counted_s, struct store *store, struct rollups *rollups)
 {
-    struct bench_transfer made = bench_fleet_transfer(fleet, number);
     struct side sides[2] = {0};
     struct transfer transfer = {0};
     bool lost, stored = true;
-    uint32_t steps = steps_of(fleet, &made, &lost);
+    uint32_t steps = steps_of(fleet, made, &lost);
 
     for (uint32_t step = 0; step < steps && stored; step++)
-        stored = add_step(fleet, &made, step, sides, &transfer);
+        stored = add_step(fleet, made, step, sides, &transfer);
     for (int role = 0; role < 2; role++) {
         if (lost)
             transfer_lose(&transfer, (kvr_role)role,
@@ -104,7 +102,7 @@ static bool add_transfer(const struct bench_fleet *fleet, uint64_t number, struc
                                       });
         event_pack_free(&sides[role].pack);
     }
-    return stored && store_put_transfer(store, &transfer) && roll_up(rollups, &made, &transfer);
+    return stored && store_put_transfer(store, &transfer) && roll_up(rollups, &transfer, counted_s);
 }
 
 /* ---- the rest ---- */
@@ -149,31 +147,27 @@ struct indexes {
     char names[INDEXES_MAX][KVR_NAME_BYTES], sqls[INDEXES_MAX][SQL_BYTES];
 };
 
-static void keep_index(sqlite3_stmt *statement, void *self)
+static int keep_index(void *self, int columns, char **values, char **names)
 {
     struct indexes *indexes = self;
 
-    if (indexes->count == INDEXES_MAX)
-        return;
-    snprintf(indexes->names[indexes->count], KVR_NAME_BYTES, "%s",
-             (const char *)sqlite3_column_text(statement, 0));
-    snprintf(indexes->sqls[indexes->count++], SQL_BYTES, "%s",
-             (const char *)sqlite3_column_text(statement, 1));
+    (void)columns;
+    (void)names;
+    if (indexes->count < INDEXES_MAX) {
+        snprintf(indexes->names[indexes->count], KVR_NAME_BYTES, "%s", values[0]);
+        snprintf(indexes->sqls[indexes->count++], SQL_BYTES, "%s", values[1]);
+    }
+    return 0;
 }
 
 static bool drop_indexes(sqlite3 *database, struct indexes *indexes)
 {
-    sqlite3_stmt *statement = NULL;
     char sql[KVR_NAME_BYTES + 16];
-    bool done;
+    bool done = sqlite3_exec(database,
+                             "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND "
+                             "sql IS NOT NULL AND tbl_name = 'transfers'",
+                             keep_index, indexes, NULL) == SQLITE_OK;
 
-    if (sqlite3_prepare_v2(database,
-                           "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND "
-                           "sql IS NOT NULL AND tbl_name = 'transfers'",
-                           -1, &statement, NULL) != SQLITE_OK)
-        return false;
-    done = store_each(statement, keep_index, indexes);
-    sqlite3_finalize(statement);
     for (int i = 0; i < indexes->count && done; i++) {
         snprintf(sql, sizeof(sql), "DROP INDEX %s", indexes->names[i]);
         done = sqlite3_exec(database, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -194,21 +188,52 @@ static bool make_indexes(sqlite3 *database, const struct indexes *indexes)
 
 #define REPORTING_MAX 32 /* agents */
 #define PEERS_MAX     8  /* of one of them */
+#define MINUTE        60
+
+/* The way through the seconds, from the first one on. */
+struct passing {
+    const struct bench_fleet *fleet;
+    struct rollups *rollups;
+    int64_t at_s, now_s;
+    int64_t fine_s; /* from here on the database keeps sums of seconds; it begins a minute */
+};
+
+static struct passing passing_from(const struct bench_fleet *fleet, struct rollups *rollups,
+                                   int64_t now_s)
+{
+    int64_t fine_s = now_s - rollup_steps[0].kept_seconds;
+
+    return (struct passing){.fleet = fleet,
+                            .rollups = rollups,
+                            .at_s = (int64_t)(fleet->start / KVR_S),
+                            .now_s = now_s,
+                            .fine_s = fine_s - fine_s % MINUTE};
+}
+
+/* Before `fine_s` a minute is counted as its first second: longer sums are the same, and there are
+ * a sixtieth of the rows to write, which the scheduler would have removed by now. */
+static int64_t counted_at(const struct passing *passing, int64_t at_s)
+{
+    return at_s < passing->fine_s ? at_s - at_s % MINUTE : at_s;
+}
 
 /* Until that second all is counted; then the next one begins. */
-static bool end_second(struct rollups *rollups, int64_t now_ns)
+static bool end_second(const struct passing *passing, int64_t at_s)
 {
-    bool more = now_ns / (int64_t)KVR_S % 60 == 0, stored = rollups_flush(rollups);
+    bool last = at_s % MINUTE == MINUTE - 1, more = last, stored = true;
 
+    if (last || at_s >= passing->fine_s)
+        stored = rollups_flush(passing->rollups);
     while (more && stored)
-        stored = rollups_sum_up(rollups, now_ns, &more);
+        stored = rollups_sum_up(passing->rollups, at_s * (int64_t)KVR_S, &more);
     return stored;
 }
 
 /* Of the rails, the last hour. Each agent has rows of its own, and the questions are about one of
  * them. */
-static bool add_reports(const struct bench_fleet *fleet, int64_t at_ns, struct rollups *rollups)
+static bool add_reports(const struct passing *passing, int64_t at_ns)
 {
+    const struct bench_fleet *fleet = passing->fleet;
     struct kvr_agent_facts *facts = malloc(sizeof(*facts));
     struct kvr_report_pairs *pairs = malloc(sizeof(*pairs));
     bool taken = facts != NULL && pairs != NULL;
@@ -222,7 +247,7 @@ static bool add_reports(const struct bench_fleet *fleet, int64_t at_ns, struct r
         for (uint32_t k = 0; k < pairs->pair_count; k++)
             pairs->pairs[k].bytes = (uint64_t)at_ns / 1000;
         report.pairs = bench_fleet_role(fleet, i) == KVR_ROLE_SOURCE ? pairs : NULL;
-        taken = rollups_take_report(rollups, &report, at_ns);
+        taken = rollups_take_report(passing->rollups, &report, at_ns);
     }
     free(facts);
     free(pairs);
@@ -230,70 +255,67 @@ static bool add_reports(const struct bench_fleet *fleet, int64_t at_ns, struct r
 }
 
 /* From one second to another; in most nothing is to be done. */
-static bool pass_time(const struct bench_fleet *fleet, struct rollups *rollups, int64_t *at_s,
-                      int64_t until_s, int64_t now_ns)
+static bool pass_time(struct passing *passing, int64_t until_s)
 {
     bool stored = true;
 
-    for (; *at_s < until_s && stored; ++*at_s) {
-        int64_t at_ns = *at_s * (int64_t)KVR_S;
-
-        if (at_ns > now_ns - 3600 * (int64_t)KVR_S)
-            stored = add_reports(fleet, at_ns, rollups);
-        stored = stored && end_second(rollups, at_ns);
+    for (; passing->at_s < until_s && stored; passing->at_s++) {
+        if (passing->at_s > passing->now_s - 3600)
+            stored = add_reports(passing, passing->at_s * (int64_t)KVR_S);
+        stored = stored && end_second(passing, passing->at_s);
     }
     return stored;
 }
 
+/* As the writer counts it, at the second after it began: transfers come in the order of their
+ * begins. */
 static bool add_transfers(const struct bench_fleet *fleet, int64_t now_ns, struct store *store)
 {
     struct rollups *rollups = rollups_open(store);
-    int64_t at_s = (int64_t)(fleet->start / KVR_S);
+    struct passing passing = passing_from(fleet, rollups, now_ns / (int64_t)KVR_S);
     bool stored = rollups != NULL;
 
     for (uint64_t number = 0; number < fleet->transfers && stored; number++) {
         struct bench_transfer made = bench_fleet_transfer(fleet, number);
+        int64_t at_s = (int64_t)(made.begin / KVR_S) + 1;
 
-        stored = pass_time(fleet, rollups, &at_s, (int64_t)(made.begin / KVR_S) + 1, now_ns) &&
-                 add_transfer(fleet, number, store, rollups);
+        stored = pass_time(&passing, at_s) &&
+                 add_transfer(fleet, &made, counted_at(&passing, at_s), store, rollups);
     }
-    stored = stored && pass_time(fleet, rollups, &at_s, now_ns / (int64_t)KVR_S, now_ns);
+    stored = stored && pass_time(&passing, passing.now_s);
     rollups_close(rollups);
     return stored;
 }
 
 /* ---- all of it ---- */
 
-static void read_count(sqlite3_stmt *statement, void *self)
-{
-    *(uint64_t *)self = (uint64_t)sqlite3_column_int64(statement, 0);
-}
-
 static bool count_transfers(struct store *store, uint64_t *ret_count)
 {
-    sqlite3_stmt *statement = NULL;
-    bool counted = sqlite3_prepare_v2(store->database, "SELECT count(*) FROM transfers", -1,
-                                      &statement, NULL) == SQLITE_OK &&
-                   store_each(statement, read_count, ret_count);
+    uint64_t counts[STATE_END];
+    bool counted = store_count_states(store, counts);
 
-    sqlite3_finalize(statement);
+    *ret_count = 0;
+    for (int state = 0; state < STATE_END && counted; state++)
+        *ret_count += counts[state];
     return counted;
 }
 
-/* Without the care for a power cut: a database that was cut off is of no use anyway. */
+/* Without the care for a power cut: a database that was cut off is of no use anyway. Memory for
+ * pages makes the indexes: they are sorted in pieces of that size. */
+#define FILL_PRAGMAS                                                                               \
+    "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -262144"
+
 static bool fill(const struct bench_fleet *fleet, struct store *store, struct indexes *indexes)
 {
     int64_t now_ns = (int64_t)kvr_clock_wall();
-    bool stored =
-        sqlite3_exec(store->database, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", NULL,
-                     NULL, NULL) == SQLITE_OK &&
-        drop_indexes(store->database, indexes) && store_begin(store) &&
-        add_agents(fleet, now_ns, store) && add_audit(fleet, now_ns, store);
+    sqlite3 *database = store_sqlite_database(store);
+    bool stored = sqlite3_exec(database, FILL_PRAGMAS, NULL, NULL, NULL) == SQLITE_OK &&
+                  drop_indexes(database, indexes) && store_begin(store) &&
+                  add_agents(fleet, now_ns, store) && add_audit(fleet, now_ns, store);
 
     return stored && add_transfers(fleet, now_ns, store) && store_commit(store) &&
-           make_indexes(store->database, indexes) &&
-           sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) ==
-               SQLITE_OK;
+           make_indexes(database, indexes) &&
+           sqlite3_exec(database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) == SQLITE_OK;
 }
 
 static kvr_status fill_empty(const struct bench_fleet *fleet, struct store *store,
@@ -316,7 +338,7 @@ kvr_status bench_history_fill(const struct bench_fleet *fleet, const char *folde
     uint64_t there = 0;
     kvr_status status = KVR_OK;
 
-    KVR_TRY(store_open_writer(folder, &store, error));
+    KVR_TRY(store_open_writer(&(struct store_place){.folder = folder}, &store, error));
     if (!count_transfers(store, &there))
         status = kvr_error_set(error, KVR_SYSTEM, "bench", "the database cannot be read: %s",
                                store_problem(store));

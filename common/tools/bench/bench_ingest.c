@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/entropy.h"
 #include "tools/bench/bench.h"
@@ -16,13 +16,15 @@
 #include "tools/bench/bench_reader.h"
 #include "tools/bench/bench_rows.h"
 #include "tools/bench/bench_scheduler.h"
+#include "tools/interrupt.h"
 
-#define OPTIONS struct ingest_options
+#define OPTIONS        struct ingest_options
+#define DATABASE_BYTES 1024 /* as the scheduler's own option */
 
 struct ingest_options {
-    uint64_t agents, transfers, load, connections, span_layers;
+    uint64_t agents, transfers, load, connections, span_layers, schedulers;
     char scheduler[KVR_URL_BYTES];
-    char database[BENCH_PATH_BYTES];
+    char database[DATABASE_BYTES], password_file[PATH_MAX];
     char json[PATH_MAX];
 };
 
@@ -48,12 +50,14 @@ static const struct kvr_option options[] = {
          "Each agent sends the times of so many layers and what 8 rails carried with the end of "
          "each transfer, as agents do with --spans-every 1. 0: none."},
     {.name = "load",
-     .fallback = "50000",
+     .fallback = "100000",
      .min = 100,
      .max = 10000000,
      KVR_OPTION_COUNT(OPTIONS, load),
      .help = "Events a second that the agents make together: it decides how many an agent gathers "
-             "in the 200 ms before it posts. They are posted as fast as the scheduler takes them."},
+             "in the 200 ms before it posts. They are posted as fast as the scheduler takes them. "
+             "The default is what a scheduler must take: faster agents gather more, and more "
+             "events in a report cost less each."},
     {.name = "connections",
      .fallback = "64",
      .min = 1,
@@ -65,10 +69,24 @@ static const struct kvr_option options[] = {
      .value = "HOST:PORT",
      KVR_OPTION_STRING(OPTIONS, scheduler),
      .help = "One that runs, without TLS, in place of one that the benchmark starts; --database "
-             "is its state folder then."},
-    BENCH_OPTION_DATABASE(OPTIONS, "State folder of the scheduler, which keeps the rows; default: "
-                                   "a temporary one. The plain inserts go beside them, and are "
-                                   "removed."),
+             "is its state folder, or its URL, then."},
+    {.name = "schedulers",
+     .fallback = "1",
+     .min = 1,
+     .max = BENCH_SCHEDULERS_MAX,
+     KVR_OPTION_COUNT(OPTIONS, schedulers),
+     .help = "So many are started, all with one database of PostgreSQL; agents are spread over "
+             "them."},
+    BENCH_OPTION_DATABASE(OPTIONS, "DIR|URL",
+                          "State folder of the scheduler, or postgresql://USER@HOST/NAME, as its "
+                          "own --database. It keeps the rows; default: a temporary folder. The "
+                          "plain inserts go beside them, and are removed: in a folder \"inserts\", "
+                          "or in a schema kvrail_bench_inserts."),
+    {.name = "database-password-file",
+     .section = "database",
+     .value = "FILE",
+     KVR_OPTION_STRING(OPTIONS, password_file),
+     .help = "The password for a --database that is a URL, in the first line."},
     JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
 
@@ -77,8 +95,9 @@ static const struct kvr_command command = {
     .description =
         "Posts the reports of agents that do not exist to a scheduler, while a reader asks its\n"
         "API. Then every event and every transfer must be in the API and in the database. Last\n"
-        "it inserts the same rows into a fresh database on the same disk, in as many commits,\n"
-        "without a scheduler.",
+        "it inserts the same rows into fresh tables on the same disk, without a scheduler, in as\n"
+        "many commits as the schedulers put reports on the disk: their commits and their writes\n"
+        "of the journal.",
     KVR_OPTION_ROWS(options),
     .footer = "Exit status 1: an event or a transfer is missing.\n"
               "Example:\n"
@@ -87,44 +106,74 @@ static const struct kvr_command command = {
 
 struct ingest_bench {
     struct ingest_options options;
-    struct bench_scheduler scheduler;
-    struct scheduler_call call;
+    struct store_place place; /* of the rows */
+    struct bench_scheduler schedulers[BENCH_SCHEDULERS_MAX];
+    struct scheduler_call calls[BENCH_SCHEDULERS_MAX];
     struct bench_fleet fleet;
     struct bench_posts posts;
     struct bench_reader reader;
     struct bench_row_counts counts;
+    struct steps {
+        uint64_t commits, journal_writes;
+    } steps; /* of the posts */
     uint64_t bytes;
     struct bench_insert_time inserts;
-    kvr_ns cpu; /* that a scheduler of our own used for the posts; else 0 */
+    kvr_ns cpu; /* that schedulers of our own used for the posts; else 0 */
 };
 
-static bool check(struct ingest_options *config, int *ret_exit)
+static bool is_url(const struct ingest_options *config)
+{
+    return strstr(config->database, "://") != NULL;
+}
+
+static bool check(const struct ingest_options *config, int *ret_exit)
 {
     if (config->agents % 2 != 0)
         *ret_exit = kvr_options_refuse(&command, "--agents is %" PRIu64 ", but must be even",
                                        config->agents);
     else if (config->scheduler[0] != '\0' && config->database[0] == '\0')
         *ret_exit = kvr_options_refuse(&command, "--scheduler needs --database, that scheduler's "
-                                                 "state folder: the rows are counted there");
+                                                 "own: the rows are counted there");
+    else if (config->schedulers > 1 && (!is_url(config) || config->scheduler[0] != '\0'))
+        *ret_exit =
+            kvr_options_refuse(&command,
+                               "--schedulers %" PRIu64 " needs --database postgresql://..., and no "
+                               "--scheduler: SQLite has one scheduler alone",
+                               config->schedulers);
+    else if (!is_url(config) && strlen(config->database) >= BENCH_PATH_BYTES)
+        *ret_exit = kvr_options_refuse(&command,
+                                       "--database has %zu characters, and a folder may "
+                                       "have %d",
+                                       strlen(config->database), BENCH_PATH_BYTES - 1);
     else
-        return bench_database_check(&command, config->database, ret_exit);
+        return true;
     return false;
 }
 
-/* The scheduler, its state folder, and how to ask it. */
-static kvr_status find_scheduler(struct ingest_bench *bench, struct kvr_error *error)
+/* The schedulers, their database, and how to ask them. */
+static kvr_status find_schedulers(struct ingest_bench *bench, struct kvr_error *error)
 {
     const struct ingest_options *config = &bench->options;
     bool own = config->scheduler[0] == '\0';
 
-    if (own && !bench_scheduler_start(&bench->scheduler, config->database))
-        return kvr_error_set(error, KVR_SYSTEM, "bench", "there is no scheduler to measure");
-    if (!own)
-        snprintf(bench->scheduler.state, sizeof(bench->scheduler.state), "%s", config->database);
-    bench->call.timeout = 30 * KVR_S;
-    snprintf(bench->call.address, sizeof(bench->call.address), "%s",
-             own ? bench->scheduler.url : config->scheduler);
-    return scheduler_prepare(&bench->call, error);
+    bench->place = (struct store_place){
+        .folder = config->database,
+        .url = is_url(config) ? config->database : NULL,
+        .password_file = config->password_file[0] != '\0' ? config->password_file : NULL,
+    };
+    for (uint64_t i = 0; i < config->schedulers; i++) {
+        struct scheduler_call *call = &bench->calls[i];
+
+        if (own && !bench_scheduler_start(&bench->schedulers[i], &bench->place))
+            return kvr_error_set(error, KVR_SYSTEM, "bench", "there is no scheduler to measure");
+        call->timeout = 30 * KVR_S;
+        snprintf(call->address, sizeof(call->address), "%s",
+                 own ? bench->schedulers[i].url : config->scheduler);
+        KVR_TRY(scheduler_prepare(call, error));
+    }
+    if (own && bench->place.url == NULL)
+        bench->place.folder = bench->schedulers[0].state;
+    return KVR_OK;
 }
 
 /* A boot and ids that no earlier run had. */
@@ -143,22 +192,56 @@ static void make_fleet(struct ingest_bench *bench)
     };
 }
 
+static uint64_t metric(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+
+    while ((text = strstr(text, name)) != NULL && text[length] != ' ')
+        text += length;
+    return text != NULL ? strtoull(text + length, NULL, 10) : 0;
+}
+
+/* Times that the schedulers have put reports on the disk. All that was acknowledged is in the
+ * database then: a scheduler commits before it answers this question. */
+static kvr_status count_steps(const struct ingest_bench *bench, struct steps *ret_steps,
+                              struct kvr_error *error)
+{
+    *ret_steps = (struct steps){0};
+    for (uint64_t i = 0; i < bench->options.schedulers; i++) {
+        char *text = scheduler_get_text(&bench->calls[i], "/metrics", error);
+
+        if (text == NULL)
+            return error->status;
+        ret_steps->commits += metric(text, "\nkvrail_db_commit_seconds_count");
+        ret_steps->journal_writes += metric(text, "\nkvrail_journal_writes_total");
+        free(text);
+    }
+    return KVR_OK;
+}
+
 static kvr_status post(struct ingest_bench *bench, struct kvr_error *error)
 {
-    kvr_ns before = bench->scheduler.pid != 0 ? bench_cpu_time(bench->scheduler.pid) : 0;
+    uint64_t count = bench->options.schedulers;
+    kvr_ns before = bench_schedulers_cpu(bench->schedulers, count);
+    struct steps begin, end;
     kvr_status status;
 
-    KVR_TRY(bench_reader_start(&bench->reader, &bench->call, error));
-    status = bench_posts_run(&bench->fleet, bench->call.url, (uint32_t)bench->options.connections,
-                             &bench->posts, error);
+    KVR_TRY(count_steps(bench, &begin, error));
+    KVR_TRY(bench_reader_start(&bench->reader, &bench->calls[0], error));
+    status = bench_posts_run(&bench->fleet, bench->calls, (uint32_t)count,
+                             (uint32_t)bench->options.connections, &bench->posts, error);
     bench_reader_stop(&bench->reader);
-    if (bench->scheduler.pid != 0)
-        bench->cpu = bench_cpu_time(bench->scheduler.pid) - before;
-    return status;
+    bench->cpu = bench_schedulers_cpu(bench->schedulers, count) - before;
+    KVR_TRY(status);
+    KVR_TRY(count_steps(bench, &end, error));
+    bench->steps = (struct steps){.commits = end.commits - begin.commits,
+                                  .journal_writes = end.journal_writes - begin.journal_writes};
+    return KVR_OK;
 }
 
 /* Nothing may be missing, in the API and in the database. */
-static kvr_status compare(struct ingest_bench *bench, sqlite3 *database, struct kvr_error *error)
+static kvr_status compare(struct ingest_bench *bench, struct bench_rows *rows,
+                          struct kvr_error *error)
 {
     uint64_t transfers = bench->options.transfers, events = transfers * BENCH_FLEET_EVENTS;
     const struct bench_row_counts *counts = &bench->counts;
@@ -167,7 +250,8 @@ static kvr_status compare(struct ingest_bench *bench, sqlite3 *database, struct 
         return kvr_error_set(error, KVR_INTERNAL, "bench",
                              "%" PRIu64 " of %" PRIu64 " events were posted", bench->posts.events,
                              events);
-    KVR_TRY(bench_rows_count(database, bench->fleet.boot, &bench->counts, error));
+    KVR_TRY(bench_rows_count(rows, bench->fleet.boot, &bench->counts, error));
+    bench->counts.rounds = bench->steps.commits + bench->steps.journal_writes;
     if (counts->events != events || counts->transfers != transfers || counts->ended != transfers)
         return kvr_error_set(error, KVR_NOT_FOUND, "bench",
                              "the database has %" PRIu64 " of %" PRIu64 " events, %" PRIu64
@@ -177,40 +261,27 @@ static kvr_status compare(struct ingest_bench *bench, sqlite3 *database, struct 
         return kvr_error_set(error, KVR_NOT_FOUND, "bench",
                              "the database has %" PRIu64 " of %" PRIu64 " ends with spans",
                              counts->spans, 2 * transfers);
-    return bench_answers_check(&bench->fleet, &bench->call, error);
-}
-
-static kvr_status insert(struct ingest_bench *bench, sqlite3 *database, struct kvr_error *error)
-{
-    char folder[BENCH_PATH_BYTES + 64];
-    kvr_status status;
-
-    snprintf(folder, sizeof(folder), "%s/inserts", bench->scheduler.state);
-    if (mkdir(folder, 0700) != 0)
-        return kvr_error_set(error, KVR_SYSTEM, "bench", "%s cannot be made, or is there", folder);
-    status = bench_rows_insert(database, bench->fleet.boot, &bench->counts, folder, &bench->inserts,
+    return bench_answers_check(&bench->fleet, bench->calls, (uint32_t)bench->options.schedulers,
                                error);
-    bench_folder_remove(folder);
-    return status;
 }
 
 static kvr_status run(struct ingest_bench *bench, struct kvr_error *error)
 {
-    sqlite3 *database;
+    struct bench_rows *rows;
     kvr_status status;
 
-    KVR_TRY(find_scheduler(bench, error));
+    KVR_TRY(find_schedulers(bench, error));
     make_fleet(bench);
     KVR_TRY(post(bench, error));
-    database = bench_rows_open(bench->scheduler.state, error);
-    if (database == NULL)
+    rows = bench_rows_open(&bench->place, error);
+    if (rows == NULL)
         return error->status;
-    status = compare(bench, database, error);
+    status = compare(bench, rows, error);
     if (status == KVR_OK)
-        status = bench_rows_bytes(database, &bench->bytes, error);
+        status = bench_rows_bytes(rows, &bench->bytes, error);
     if (status == KVR_OK)
-        status = insert(bench, database, error);
-    sqlite3_close(database);
+        status = bench_rows_insert(rows, bench->fleet.boot, &bench->counts, &bench->inserts, error);
+    bench_rows_close(rows);
     return status;
 }
 
@@ -230,29 +301,32 @@ static int report(const struct ingest_bench *bench)
                   "events_per_s", rate, "raw_inserts_per_s", raw, "ratio", rate / raw, "p99_ack_ms",
                   ms(&posts->acks, 99), "db_bytes", (json_int_t)bench->bytes);
     json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f}", "agents",
-        (json_int_t)config->agents, "transfers", (json_int_t)config->transfers, "load",
-        (json_int_t)config->load, "connections", (json_int_t)config->connections, "seconds",
-        seconds, "reports", (json_int_t)posts->reports, "events_per_report",
-        events / (double)posts->reports, "repeats", (json_int_t)posts->repeats, "commits",
-        (json_int_t)bench->counts.rounds, "p50_ack_ms", ms(&posts->acks, 50), "scheduler_cpu_s",
-        (double)bench->cpu / KVR_S, "inserts_cpu_s", (double)bench->inserts.cpu / KVR_S, "reads",
-        (json_int_t)bench->reader.times.count, "reads_unanswered",
-        (json_int_t)bench->reader.unanswered, "p99_read_ms", ms(&bench->reader.times, 99));
+        "{s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f}",
+        "agents", (json_int_t)config->agents, "schedulers", (json_int_t)config->schedulers,
+        "transfers", (json_int_t)config->transfers, "load", (json_int_t)config->load, "connections",
+        (json_int_t)config->connections, "seconds", seconds, "reports", (json_int_t)posts->reports,
+        "events_per_report", events / (double)posts->reports, "repeats", (json_int_t)posts->repeats,
+        "commits", (json_int_t)bench->steps.commits, "journal_writes",
+        (json_int_t)bench->steps.journal_writes, "p50_ack_ms", ms(&posts->acks, 50),
+        "scheduler_cpu_s", (double)bench->cpu / KVR_S, "inserts_cpu_s",
+        (double)bench->inserts.cpu / KVR_S, "reads", (json_int_t)bench->reader.times.count,
+        "reads_unanswered", (json_int_t)bench->reader.unanswered, "p99_read_ms",
+        ms(&bench->reader.times, 99));
 
     json_object_update(json, more);
     json_decref(more);
     if (!json_output_replaces_text(config->json))
         printf(
             "%.0f events a second of %" PRIu64 " agents: %" PRIu64 " events in %.1f s, %" PRIu64
-            " reports, %" PRIu64 " commits\n"
+            " reports, %" PRIu64 " commits and %" PRIu64 " writes of the journal\n"
             "%.0f a second inserted without a scheduler: ratio %.3f\n"
             "an answer after %.1f ms (median), %.1f ms (99 %%); the API's after %.1f ms (99 %%)\n"
             "of the processor the scheduler used %.1f s, the inserts %.1f s\n"
             "the database has %" PRIu64 " bytes\n",
-            rate, config->agents, posts->events, seconds, posts->reports, bench->counts.rounds, raw,
-            rate / raw, ms(&posts->acks, 50), ms(&posts->acks, 99), ms(&bench->reader.times, 99),
-            (double)bench->cpu / KVR_S, (double)bench->inserts.cpu / KVR_S, bench->bytes);
+            rate, config->agents, posts->events, seconds, posts->reports, bench->steps.commits,
+            bench->steps.journal_writes, raw, rate / raw, ms(&posts->acks, 50),
+            ms(&posts->acks, 99), ms(&bench->reader.times, 99), (double)bench->cpu / KVR_S,
+            (double)bench->inserts.cpu / KVR_S, bench->bytes);
     return json_output_write(json, config->json) ? 0 : 1;
 }
 
@@ -266,10 +340,11 @@ int bench_ingest_main(int argc, char **argv)
     if (!kvr_options_load(&command, argc, argv, &bench.options, &code) ||
         !check(&bench.options, &code))
         return code;
-    bench_catch_signals();
+    interrupt_catch();
     curl_global_init(CURL_GLOBAL_DEFAULT); /* before the first thread */
     status = run(&bench, &error);
-    bench_scheduler_stop(&bench.scheduler);
+    for (uint64_t i = 0; i < bench.options.schedulers; i++)
+        bench_scheduler_stop(&bench.schedulers[i]);
     if (status == KVR_OK)
         return report(&bench);
     fprintf(stderr, "kvrail bench ingest: %s\n", error.detail);

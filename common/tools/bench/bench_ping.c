@@ -8,6 +8,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_child.h"
 #include "tools/bench/bench_cli.h"
+#include "tools/interrupt.h"
 
 #define OPTIONS struct ping_options
 #define WAYS    3
@@ -153,7 +154,7 @@ int bench_ping_main(int argc, char **argv)
         return exit_status;
     if (chosen.page_bytes % 1024 != 0)
         return kvr_options_refuse(&command, "--page-bytes must be a multiple of 1024");
-    bench_catch_signals();
+    interrupt_catch();
     if (!measure(&chosen, &figures))
         return 1;
     if (!json_output_replaces_text(chosen.json))

@@ -7,6 +7,7 @@
 
 #include "base/url.h"
 #include "tools/bench/bench_child.h"
+#include "tools/interrupt.h"
 
 #define PROTOBUF_TYPE "application/x-protobuf"
 #define GATHER_NS     (200 * KVR_MS)
@@ -42,7 +43,8 @@ struct connection {
 struct poster {
     const struct bench_fleet *fleet;
     struct bench_posts *posts;
-    char url[KVR_URL_BYTES + 32];
+    const struct scheduler_call *schedulers;
+    uint32_t scheduler_count;
     kvr_ns anchor_wall;
     uint64_t turns; /* until nothing more happens */
     CURLM *multi;
@@ -155,6 +157,11 @@ static size_t keep_answer(char *data, size_t size, size_t count, void *self)
 
 static void post(struct poster *poster, struct connection *connection)
 {
+    uint32_t scheduler = connection->reporter % poster->scheduler_count;
+    char url[KVR_URL_BYTES + 32];
+
+    snprintf(url, sizeof(url), "%s/ingest/v1/events", poster->schedulers[scheduler].url);
+    curl_easy_setopt(connection->easy, CURLOPT_URL, url);
     connection->answer_bytes = 0;
     connection->problem[0] = '\0';
     connection->repeat_at = 0;
@@ -243,7 +250,7 @@ static kvr_status run(struct poster *poster)
         CURLMsg *message;
         int running, left;
 
-        if (bench_interrupted())
+        if (interrupts() > 0)
             return kvr_error_set(poster->error, KVR_CANCELLED, "bench", "interrupted");
         KVR_TRY(fill_connections(poster));
         if (poster->busy == 0)
@@ -265,13 +272,12 @@ static kvr_status run(struct poster *poster)
 
 /* ---- opening and closing ---- */
 
-static bool connection_open(struct poster *poster, struct connection *connection)
+static bool connection_open(const struct poster *poster, struct connection *connection)
 {
     CURL *easy = connection->easy = curl_easy_init();
 
     if (easy == NULL)
         return false;
-    curl_easy_setopt(easy, CURLOPT_URL, poster->url);
     curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, poster->headers);
@@ -299,7 +305,8 @@ static kvr_status poster_open(struct poster *poster)
         poster->reporters == NULL || poster->waiting == NULL || poster->events == NULL ||
         poster->spans == NULL || poster->facts == NULL)
         return no_memory(poster);
-    curl_multi_setopt(poster->multi, CURLMOPT_MAXCONNECTS, (long)poster->connection_count);
+    curl_multi_setopt(poster->multi, CURLMOPT_MAXCONNECTS,
+                      (long)(poster->connection_count * poster->scheduler_count));
     for (uint32_t i = 0; i < poster->connection_count; i++)
         if (!connection_open(poster, &poster->connections[i]))
             return no_memory(poster);
@@ -330,12 +337,15 @@ static void poster_close(struct poster *poster)
     curl_multi_cleanup(poster->multi);
 }
 
-kvr_status bench_posts_run(const struct bench_fleet *fleet, const char *url, uint32_t connections,
+kvr_status bench_posts_run(const struct bench_fleet *fleet, const struct scheduler_call *schedulers,
+                           uint32_t scheduler_count, uint32_t connections,
                            struct bench_posts *ret_posts, struct kvr_error *error)
 {
     struct poster poster = {
         .fleet = fleet,
         .posts = ret_posts,
+        .schedulers = schedulers,
+        .scheduler_count = scheduler_count,
         .anchor_wall = kvr_clock_wall(),
         .connection_count = kvr_min_u32(connections, bench_fleet_agents(fleet)),
         .reporter_count = bench_fleet_agents(fleet),
@@ -347,7 +357,6 @@ kvr_status bench_posts_run(const struct bench_fleet *fleet, const char *url, uin
     *ret_posts = (struct bench_posts){0};
     kvr_histogram_init(&ret_posts->acks);
     poster.turns = ((kvr_ns)lasts + BENCH_FLEET_TRANSFER_MAX) / GATHER_NS + 2;
-    snprintf(poster.url, sizeof(poster.url), "%s/ingest/v1/events", url);
     status = poster_open(&poster);
     if (status == KVR_OK)
         status = run(&poster);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tools/bench/bench_child.h"
+#include "tools/interrupt.h"
 
 #define START_TRIES    1000 /* of 10 ms */
 #define LOG_TAIL_BYTES 2000
@@ -155,7 +156,7 @@ bool bench_program_failed(const char *folder, const char *program)
     FILE *file;
     size_t got;
 
-    if (bench_interrupted()) {
+    if (interrupts() > 0) {
         fprintf(stderr, "kvrail bench: interrupted\n");
         return false;
     }
@@ -177,7 +178,7 @@ bool bench_program_await(const char *path, pid_t pid)
 {
     struct stat status;
 
-    for (int tries = 0; tries < START_TRIES && !bench_interrupted(); tries++) {
+    for (int tries = 0; tries < START_TRIES && interrupts() == 0; tries++) {
         if (stat(path, &status) == 0 && (S_ISSOCK(status.st_mode) || status.st_size > 0))
             return true;
         if (kill(pid, 0) != 0 || waitpid(pid, NULL, WNOHANG) == pid)

@@ -11,6 +11,7 @@
 #include "tools/bench/bench_push_engine.h"
 #include "tools/bench/bench_push_report.h"
 #include "tools/bench/bench_raw.h"
+#include "tools/interrupt.h"
 
 #define CONTIGUOUS_BYTES (1u << 20) /* a raw write with --contiguous */
 #define CAPPED_WINDOW    16 /* of the raw loop where a rail and not its window is the limit */
@@ -349,7 +350,7 @@ int bench_push_main(int argc, char **argv)
     if (!bench_options_load(argc, argv, &push.options, &exit_status))
         return exit_status;
     kvr_libfabric_choose(push.options.posting.libfabric);
-    bench_catch_signals();
+    interrupt_catch();
     (void)getloadavg(&push.figures.load_at_start, 1);
     good = start(&push) && measure(&push);
     stop(&push);

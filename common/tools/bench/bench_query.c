@@ -49,8 +49,9 @@ static const struct kvr_option options[] = {
      .fallback = "1",
      KVR_OPTION_COUNT(OPTIONS, seed),
      .help = "Equal seeds give equal transfers."},
-    BENCH_OPTION_DATABASE(OPTIONS, "Folder of the database, which is kept, and filled only once; "
-                                   "default: a temporary one."),
+    BENCH_OPTION_DATABASE(OPTIONS, "DIR",
+                          "Folder of the database, which is kept, and filled only once; "
+                          "default: a temporary one."),
     BENCH_OPTION_ROUNDS(OPTIONS, "31", 100000, "How often each question is asked, warm."),
     JSON_OUTPUT_OPTION(OPTIONS, "output", "the figures"),
 };
@@ -83,17 +84,18 @@ static kvr_status run(struct query_bench *bench, const char *folder, struct kvr_
     struct bench_fleet fleet = bench_history_fleet(
         config->seed, (uint32_t)config->agents, config->transfers, config->span, kvr_clock_wall());
     kvr_ns begin = kvr_clock_now();
-    sqlite3 *database;
+    const struct store_place place = {.folder = folder};
+    struct bench_rows *rows;
     kvr_status status;
     bool filled;
 
     KVR_TRY(bench_history_fill(&fleet, folder, &filled, error));
     bench->fill_s = filled ? (double)(kvr_clock_now() - begin) / KVR_S : 0;
-    database = bench_rows_open(folder, error);
-    if (database == NULL)
+    rows = bench_rows_open(&place, error);
+    if (rows == NULL)
         return error->status;
-    status = bench_rows_bytes(database, &bench->bytes, error);
-    sqlite3_close(database);
+    status = bench_rows_bytes(rows, &bench->bytes, error);
+    bench_rows_close(rows);
     if (status != KVR_OK)
         return status;
     return bench_questions_ask(&fleet, folder, (uint32_t)config->rounds, &bench->times, error);

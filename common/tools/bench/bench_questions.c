@@ -453,19 +453,58 @@ static kvr_status ask_others(struct asker *asker)
     };
     struct question deep = {.name = "audit, oldest", .path = "/api/v1/audit"};
     struct question most = {.name = "transfers, 500", .path = "/api/v1/transfers"};
-    struct question row = {.name = "matrix of one source", .path = "/api/v1/rails/matrix"};
-    struct question trouble = {.name = "matrix, trouble", .path = "/api/v1/rails/matrix"};
+    struct question row = {
+        .name = "matrix of one source", .path = "/api/v1/rails/matrix", .afresh = true};
+    struct question trouble = {
+        .name = "matrix, trouble", .path = "/api/v1/rails/matrix", .afresh = true};
+    struct question pairs = {.name = "pairs", .path = "/api/v1/pairs", .afresh = true};
 
     add_parameter(&deep, "after", "100");
     add_parameter(&most, "limit", "500");
     add_parameter(&row, "source", "prefill-0000");
     add_parameter(&trouble, "trouble", "yes");
+    add_parameter(&pairs, "tokens", "1000");
     for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
         KVR_TRY(ask(asker, &questions[i]));
     KVR_TRY(ask(asker, &deep));
     KVR_TRY(ask(asker, &most));
     KVR_TRY(ask(asker, &row));
+    KVR_TRY(ask(asker, &pairs));
     return ask(asker, &trouble);
+}
+
+/* ---- the largest fleet ---- */
+
+#define LARGEST_AGENTS 256
+#define LARGEST_RAILS  32 /* cards of a host with the most of them */
+
+static kvr_status ask_largest(struct asker *asker)
+{
+    const struct question questions[] = {
+        {.name = "agents, 256 of 32 rails", .path = "/api/v1/agents", .afresh = true},
+        {.name = "matrix, 256 of 32 rails", .path = "/api/v1/rails/matrix", .afresh = true},
+        {.name = "pairs, 256 of 32 rails",
+         .path = "/api/v1/pairs",
+         .query = {1, {{"tokens", "1000"}}},
+         .afresh = true},
+    };
+    const struct bench_fleet *fleet = asker->fleet;
+    struct fleet *agents = asker->agents;
+    struct bench_fleet largest = *fleet;
+    kvr_status status = KVR_OK;
+
+    largest.pairs = LARGEST_AGENTS / 2;
+    largest.rails = LARGEST_RAILS;
+    asker->fleet = &largest;
+    asker->agents = fleet_open();
+    if (asker->agents == NULL || !report_agents(asker))
+        status = kvr_error_set(asker->error, KVR_NO_MEMORY, "bench", "no memory for the agents");
+    for (size_t i = 0; status == KVR_OK && i < sizeof(questions) / sizeof(questions[0]); i++)
+        status = ask(asker, &questions[i]);
+    fleet_close(asker->agents);
+    asker->fleet = fleet;
+    asker->agents = agents;
+    return status == KVR_OK ? open_api(asker) : status;
 }
 
 /* ---- opening and closing ---- */
@@ -474,7 +513,8 @@ static kvr_status asker_open(struct asker *asker, const char *folder)
 {
     uint64_t counts[STATE_END];
 
-    KVR_TRY(store_open_reader(folder, &asker->store, asker->error));
+    KVR_TRY(
+        store_open_reader(&(struct store_place){.folder = folder}, &asker->store, asker->error));
     asker->agents = fleet_open();
     asker->metrics = metrics_open();
     asker->health = health_open(folder);
@@ -510,6 +550,8 @@ kvr_status bench_questions_ask(const struct bench_fleet *fleet, const char *fold
     status = asker_open(&asker, folder);
     if (status == KVR_OK)
         status = ask_others(&asker);
+    if (status == KVR_OK)
+        status = ask_largest(&asker);
     if (status == KVR_OK)
         status = ask_times(&asker);
     if (status == KVR_OK)

@@ -1,61 +1,84 @@
 #include "tools/bench/bench_rows.h"
 
+#include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "scheduler/event_pack.h"
-#include "scheduler/store_rows.h"
 #include "tools/bench/bench_child.h"
+#include "tools/bench/bench_rows_driver.h"
 
-#define PATH_BYTES  4200
-#define COLUMNS_MAX 128
+#define SQL_BYTES 256
 
-static kvr_status failed(sqlite3 *database, struct kvr_error *error)
+struct bench_rows *bench_rows_open(const struct store_place *place, struct kvr_error *error)
 {
-    return kvr_error_set(error, KVR_SYSTEM, "bench", "the database fails: %s",
-                         sqlite3_errmsg(database));
+    return (place->url != NULL ? bench_rows_postgres : bench_rows_sqlite).open(place, error);
 }
 
-sqlite3 *bench_rows_open(const char *folder, struct kvr_error *error)
+struct bench_rows *bench_rows_close(struct bench_rows *rows)
 {
-    char path[PATH_BYTES];
-    sqlite3 *database = NULL;
-
-    snprintf(path, sizeof(path), "%s/kvrail.db", folder);
-    if (sqlite3_open_v2(path, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) ==
-        SQLITE_OK) {
-        sqlite3_busy_timeout(database, 5000);
-        return database;
-    }
-    kvr_error_set(error, KVR_SYSTEM, "bench", "%s cannot be read: %s", path,
-                  sqlite3_errmsg(database));
-    sqlite3_close(database);
+    if (rows != NULL)
+        rows->driver->close(rows);
     return NULL;
 }
 
-/* One number; ?1 is the boot. */
-static kvr_status number(sqlite3 *database, const char *sql, uint64_t boot, uint64_t *ret_number,
-                         struct kvr_error *error)
+static kvr_status failed(struct bench_rows *rows, struct kvr_error *error)
 {
-    sqlite3_stmt *statement = NULL;
-    bool found = false;
+    return kvr_error_set(error, KVR_SYSTEM, "bench", "the database fails: %s",
+                         rows->driver->problem(rows));
+}
 
-    if (sqlite3_prepare_v2(database, sql, -1, &statement, NULL) == SQLITE_OK) {
-        sqlite3_bind_int64(statement, 1, (int64_t)boot);
-        found = sqlite3_step(statement) == SQLITE_ROW;
-        if (found)
-            *ret_number = (uint64_t)sqlite3_column_int64(statement, 0);
+static kvr_status insert_failed(struct bench_rows *rows, struct kvr_error *error)
+{
+    return kvr_error_set(error, KVR_SYSTEM, "bench", "the plain inserts fail: %s",
+                         rows->driver->insert_problem(rows));
+}
+
+/* ---- counting ---- */
+
+/* ?1 is the boot. */
+static void write_sql(char sql[SQL_BYTES], const char *words, uint64_t boot)
+{
+    size_t used = 0;
+
+    while (*words != '\0' && used + 24 < SQL_BYTES) {
+        if (strncmp(words, "?1", 2) == 0) {
+            used += (size_t)snprintf(sql + used, SQL_BYTES - used, "%" PRId64, (int64_t)boot);
+            words += 2;
+        } else {
+            sql[used++] = *words++;
+        }
     }
-    sqlite3_finalize(statement);
-    return found ? KVR_OK : failed(database, error);
+    sql[used] = '\0';
+}
+
+static kvr_status number(struct bench_rows *rows, const char *words, uint64_t boot,
+                         uint64_t *ret_number, struct kvr_error *error)
+{
+    const struct bench_rows_driver *driver = rows->driver;
+    struct bench_columns columns;
+    char sql[SQL_BYTES];
+    void *query;
+    bool found;
+
+    write_sql(sql, words, boot);
+    query = driver->query(rows, sql);
+    found = query != NULL && driver->next(rows, query, &columns) == BENCH_ROW;
+    if (found)
+        *ret_number = (uint64_t)columns.list[0].number;
+    else
+        (void)failed(rows, error);
+    driver->finish(rows, query);
+    return found ? KVR_OK : error->status;
 }
 
 /* Of one packed row. False: it cannot be read. */
-static bool count_records(sqlite3_stmt *statement, uint64_t *count)
+static bool count_records(const struct store_parameter *records, uint64_t *count)
 {
-    struct event_unpack unpack = {.bytes = sqlite3_column_blob(statement, 0),
-                                  .count = (size_t)sqlite3_column_bytes(statement, 0)};
+    struct event_unpack unpack = {.bytes = records->at, .count = records->bytes};
     struct event_record record;
     kvr_status status;
 
@@ -64,69 +87,68 @@ static bool count_records(sqlite3_stmt *statement, uint64_t *count)
     return status == KVR_NOT_FOUND;
 }
 
-static bool has_spans(sqlite3_stmt *statement)
+static bool has_spans(const struct store_parameter *packed)
 {
     struct kvr_spans spans;
 
-    return kvr_spans_unpack(sqlite3_column_blob(statement, 1),
-                            (size_t)sqlite3_column_bytes(statement, 1), &spans) == KVR_OK;
+    return kvr_spans_unpack(packed->at, packed->bytes, &spans) == KVR_OK;
 }
 
-static kvr_status count_events(sqlite3 *database, uint64_t boot, struct bench_row_counts *counts,
-                               struct kvr_error *error)
+static kvr_status count_events(struct bench_rows *rows, uint64_t boot,
+                               struct bench_row_counts *counts, struct kvr_error *error)
 {
-    sqlite3_stmt *statement = NULL;
+    const struct bench_rows_driver *driver = rows->driver;
+    bench_next next = BENCH_ROWS_FAIL;
+    struct bench_columns columns;
+    char sql[SQL_BYTES];
     bool whole = true;
-    int result = SQLITE_ERROR;
+    void *query;
 
     counts->events = counts->event_rows = counts->spans = 0;
-    if (sqlite3_prepare_v2(database, "SELECT records, spans FROM events WHERE boot = ?1", -1,
-                           &statement, NULL) == SQLITE_OK) {
-        sqlite3_bind_int64(statement, 1, (int64_t)boot);
-        while (whole && (result = sqlite3_step(statement)) == SQLITE_ROW) {
-            counts->event_rows++;
-            counts->spans += has_spans(statement);
-            whole = count_records(statement, &counts->events);
-        }
+    write_sql(sql, "SELECT records, spans FROM events WHERE boot = ?1", boot);
+    query = driver->query(rows, sql);
+    while (whole && query != NULL && (next = driver->next(rows, query, &columns)) == BENCH_ROW) {
+        counts->event_rows++;
+        counts->spans += has_spans(&columns.list[1]);
+        whole = count_records(&columns.list[0], &counts->events);
     }
-    sqlite3_finalize(statement);
+    if (next == BENCH_ROWS_FAIL)
+        (void)failed(rows, error);
+    driver->finish(rows, query);
     if (!whole)
         return kvr_error_set(error, KVR_MALFORMED, "bench", "a row of events cannot be read");
-    return result == SQLITE_DONE ? KVR_OK : failed(database, error);
+    return next == BENCH_ROWS_END ? KVR_OK : error->status;
 }
 
-kvr_status bench_rows_count(sqlite3 *database, uint64_t boot, struct bench_row_counts *ret_counts,
-                            struct kvr_error *error)
+kvr_status bench_rows_count(struct bench_rows *rows, uint64_t boot,
+                            struct bench_row_counts *ret_counts, struct kvr_error *error)
 {
-    KVR_TRY(count_events(database, boot, ret_counts, error));
-    KVR_TRY(number(database, "SELECT count(*) FROM transfers WHERE source_boot = ?1", boot,
+    KVR_TRY(count_events(rows, boot, ret_counts, error));
+    KVR_TRY(number(rows, "SELECT count(*) FROM transfers WHERE source_boot = ?1", boot,
                    &ret_counts->transfers, error));
-    KVR_TRY(number(database,
-                   "SELECT count(*) FROM transfers WHERE source_boot = ?1 AND target_boot = ?1 "
-                   "AND source_ended_ns <> 0 AND target_ended_ns <> 0",
-                   boot, &ret_counts->ended, error));
-    return number(database, "SELECT count(DISTINCT arrived_ns) FROM events WHERE boot = ?1", boot,
-                  &ret_counts->rounds, error);
+    return number(rows,
+                  "SELECT count(*) FROM transfers WHERE source_boot = ?1 AND target_boot = ?1 "
+                  "AND source_ended_ns <> 0 AND target_ended_ns <> 0",
+                  boot, &ret_counts->ended, error);
 }
 
-kvr_status bench_rows_bytes(sqlite3 *database, uint64_t *ret_bytes, struct kvr_error *error)
+kvr_status bench_rows_bytes(struct bench_rows *rows, uint64_t *ret_bytes, struct kvr_error *error)
 {
-    return number(database,
-                  "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", 0,
-                  ret_bytes, error);
+    return rows->driver->bytes(rows, ret_bytes) ? KVR_OK : failed(rows, error);
 }
 
 /* ---- once more ---- */
 
-/* A table on its way: its rows of the run in the order of their insertion, and the insert. */
+/* A table on its way: its rows of the run in the order of their insertion, and those of one
+ * commit. */
 struct table {
-    sqlite3_stmt *read, *insert;
-    int columns;
-    bool ended;
-    sqlite3_value **values; /* of the rows of one commit */
-    size_t room, count;     /* of rows */
+    void *query;
+    bool prepared, ended;
+    struct bench_columns **kept;
+    size_t room, count;
 };
 
+/* Parents come before their children: agents before rails. */
 static const struct {
     const char *name, *rows;
 } kinds[] = {
@@ -134,125 +156,108 @@ static const struct {
     {"transfers", "SELECT * FROM transfers WHERE source_boot = ?1 ORDER BY ordinal"},
     {"positions", "SELECT * FROM positions WHERE boot = ?1"},
     {"agents", "SELECT * FROM agents WHERE boot = ?1"},
-    {"rails", "SELECT rails.* FROM agents CROSS JOIN rails ON agent = agents.name WHERE boot = ?1"},
-    {"engines",
-     "SELECT engines.* FROM agents CROSS JOIN engines ON agent = agents.name WHERE boot = ?1"},
+    {"rails", "SELECT rails.* FROM agents JOIN rails ON agent = agents.name WHERE boot = ?1"},
+    {"engines", "SELECT engines.* FROM agents JOIN engines ON agent = agents.name WHERE boot = ?1"},
 };
 enum { EVENTS, TRANSFERS, TABLES = sizeof(kinds) / sizeof(kinds[0]) };
-
-static kvr_status table_open(struct table *table, sqlite3 *from, sqlite3 *to, int kind,
-                             uint64_t boot, struct kvr_error *error)
-{
-    char sql[64 + 2 * COLUMNS_MAX];
-    int used;
-
-    if (sqlite3_prepare_v2(from, kinds[kind].rows, -1, &table->read, NULL) != SQLITE_OK)
-        return failed(from, error);
-    sqlite3_bind_int64(table->read, 1, (int64_t)boot);
-    table->columns = sqlite3_column_count(table->read);
-    used = snprintf(sql, sizeof(sql), "INSERT INTO %s VALUES (?", kinds[kind].name);
-    for (int i = 1; i < table->columns && i < COLUMNS_MAX; i++)
-        used += snprintf(sql + used, sizeof(sql) - (size_t)used, ",?");
-    snprintf(sql + used, sizeof(sql) - (size_t)used, ")");
-    if (sqlite3_prepare_v2(to, sql, -1, &table->insert, NULL) != SQLITE_OK)
-        return failed(to, error);
-    return KVR_OK;
-}
+static_assert(TABLES <= BENCH_INSERTED_MAX, "a kind of database has room for them");
 
 static void table_forget(struct table *table)
 {
-    for (size_t i = 0; i < table->count * (size_t)table->columns; i++)
-        sqlite3_value_free(table->values[i]);
+    for (size_t i = 0; i < table->count; i++)
+        free(table->kept[i]);
     table->count = 0;
 }
 
-static void table_close(struct table *table)
+static void table_close(struct table *table, struct bench_rows *rows)
 {
     table_forget(table);
-    free(table->values);
-    sqlite3_finalize(table->read);
-    sqlite3_finalize(table->insert);
+    free(table->kept);
+    rows->driver->finish(rows, table->query);
+}
+
+/* With what the columns point to, behind it. NULL: no memory. */
+static struct bench_columns *copy(const struct bench_columns *columns)
+{
+    struct bench_columns *copied;
+    size_t bytes = 0;
+    char *at;
+
+    for (int i = 0; i < columns->count; i++)
+        if (columns->list[i].type != STORE_IS_NUMBER && !columns->list[i].null)
+            bytes += columns->list[i].bytes + 1;
+    copied = malloc(sizeof(*copied) + bytes);
+    if (copied == NULL)
+        return NULL;
+    *copied = *columns;
+    at = (char *)(copied + 1);
+    for (int i = 0; i < columns->count; i++) {
+        struct store_parameter *column = &copied->list[i];
+
+        if (column->type == STORE_IS_NUMBER || column->null)
+            continue;
+        memcpy(at, column->at, column->bytes);
+        at[column->bytes] = '\0';
+        column->at = at;
+        at += column->bytes + 1;
+    }
+    return copied;
+}
+
+static kvr_status table_keep(struct table *table, const struct bench_columns *columns,
+                             struct kvr_error *error)
+{
+    if (table->count == table->room) {
+        size_t room = 2 * table->room + 256;
+        struct bench_columns **larger = realloc(table->kept, room * sizeof(larger[0]));
+
+        if (larger == NULL)
+            return kvr_error_set(error, KVR_NO_MEMORY, "bench", "no memory for rows");
+        table->kept = larger;
+        table->room = room;
+    }
+    table->kept[table->count] = copy(columns);
+    if (table->kept[table->count] == NULL)
+        return kvr_error_set(error, KVR_NO_MEMORY, "bench", "no memory for a row");
+    table->count++;
+    return KVR_OK;
 }
 
 /* Reads rows until there are `wanted`, or no more. */
-static kvr_status table_read(struct table *table, size_t wanted, sqlite3 *from,
+static kvr_status table_read(struct table *table, int kind, size_t wanted, struct bench_rows *rows,
                              struct kvr_error *error)
 {
-    size_t columns = (size_t)table->columns;
+    const struct bench_rows_driver *driver = rows->driver;
+    struct bench_columns columns;
 
     while (table->count < wanted && !table->ended) {
-        int result = sqlite3_step(table->read);
+        bench_next next = driver->next(rows, table->query, &columns);
 
-        table->ended = result == SQLITE_DONE;
+        table->ended = next == BENCH_ROWS_END;
+        if (next == BENCH_ROWS_FAIL)
+            return failed(rows, error);
         if (table->ended)
             break;
-        if (result != SQLITE_ROW)
-            return failed(from, error);
-        if (table->count == table->room) {
-            size_t room = 2 * table->room + 256;
-            sqlite3_value **larger =
-                realloc(table->values, room * columns * sizeof(table->values[0]));
-
-            if (larger == NULL)
-                return kvr_error_set(error, KVR_NO_MEMORY, "bench", "no memory for rows");
-            table->values = larger;
-            table->room = room;
-        }
-        for (size_t i = 0; i < columns; i++)
-            table->values[table->count * columns + i] =
-                sqlite3_value_dup(sqlite3_column_value(table->read, (int)i));
-        table->count++;
+        if (!table->prepared && !driver->prepare(rows, kind, kinds[kind].name, columns.count))
+            return insert_failed(rows, error);
+        table->prepared = true;
+        KVR_TRY(table_keep(table, &columns, error));
     }
     return KVR_OK;
 }
 
-static void bind_value(sqlite3_stmt *statement, int column, sqlite3_value *value)
-{
-    switch (sqlite3_value_type(value)) {
-    case SQLITE_INTEGER:
-        sqlite3_bind_int64(statement, column, sqlite3_value_int64(value));
-        return;
-    case SQLITE_TEXT:
-        sqlite3_bind_text(statement, column, (const char *)sqlite3_value_text(value),
-                          sqlite3_value_bytes(value), SQLITE_STATIC);
-        return;
-    case SQLITE_BLOB:
-        if (sqlite3_value_bytes(value) == 0) /* without a pointer it would be NULL */
-            sqlite3_bind_zeroblob(statement, column, 0);
-        else
-            sqlite3_bind_blob(statement, column, sqlite3_value_blob(value),
-                              sqlite3_value_bytes(value), SQLITE_STATIC);
-        return;
-    default:
-        sqlite3_bind_null(statement, column);
-    }
-}
-
-static kvr_status table_insert(struct table *table, sqlite3 *to, struct kvr_error *error)
-{
-    for (size_t row = 0; row < table->count; row++) {
-        for (int i = 0; i < table->columns; i++)
-            bind_value(table->insert, i + 1,
-                       table->values[row * (size_t)table->columns + (size_t)i]);
-        if (sqlite3_step(table->insert) != SQLITE_DONE)
-            return failed(to, error);
-        sqlite3_reset(table->insert);
-    }
-    return KVR_OK;
-}
-
-/* Parents come before their children: agents before rails. */
-static kvr_status commit(struct table tables[TABLES], struct store *to,
+static kvr_status commit(struct table tables[TABLES], struct bench_rows *rows,
                          struct bench_insert_time *time, struct kvr_error *error)
 {
     kvr_ns begin = kvr_clock_now(), used = bench_cpu_time(getpid());
+    bool inserted = rows->driver->begin(rows);
 
-    if (!store_begin(to))
-        return failed(to->database, error);
     for (int kind = 0; kind < TABLES; kind++)
-        KVR_TRY(table_insert(&tables[kind], to->database, error));
-    if (!store_commit(to))
-        return failed(to->database, error);
+        for (size_t i = 0; i < tables[kind].count && inserted; i++)
+            inserted = rows->driver->insert(rows, kind, tables[kind].kept[i]->list,
+                                            tables[kind].kept[i]->count);
+    if (!inserted || !rows->driver->commit(rows))
+        return insert_failed(rows, error);
     time->wall += kvr_clock_now() - begin;
     time->cpu += bench_cpu_time(getpid()) - used;
     for (int kind = 0; kind < TABLES; kind++)
@@ -266,7 +271,7 @@ static size_t share(uint64_t all, uint64_t round, uint64_t rounds)
     return (size_t)((double)all * (double)(round + 1) / (double)rounds + 0.5);
 }
 
-static kvr_status insert_rounds(struct table tables[TABLES], sqlite3 *from, struct store *to,
+static kvr_status insert_rounds(struct table tables[TABLES], struct bench_rows *rows,
                                 const struct bench_row_counts *counts,
                                 struct bench_insert_time *ret_time, struct kvr_error *error)
 {
@@ -281,30 +286,33 @@ static kvr_status insert_rounds(struct table tables[TABLES], sqlite3 *from, stru
                             : kind == TRANSFERS ? transfers_by - transfers
                                                 : SIZE_MAX;
 
-            KVR_TRY(table_read(&tables[kind], wanted, from, error));
+            KVR_TRY(table_read(&tables[kind], kind, wanted, rows, error));
         }
-        KVR_TRY(commit(tables, to, ret_time, error));
+        KVR_TRY(commit(tables, rows, ret_time, error));
         events = events_by;
         transfers = transfers_by;
     }
     return KVR_OK;
 }
 
-kvr_status bench_rows_insert(sqlite3 *from, uint64_t boot, const struct bench_row_counts *counts,
-                             const char *folder, struct bench_insert_time *ret_time,
-                             struct kvr_error *error)
+kvr_status bench_rows_insert(struct bench_rows *rows, uint64_t boot,
+                             const struct bench_row_counts *counts,
+                             struct bench_insert_time *ret_time, struct kvr_error *error)
 {
     struct table tables[TABLES] = {0};
-    struct store *to = NULL;
-    kvr_status status = store_open_writer(folder, &to, error);
+    kvr_status status = rows->driver->make(rows, error);
+    char sql[SQL_BYTES];
 
     *ret_time = (struct bench_insert_time){0};
-    for (int kind = 0; status == KVR_OK && kind < TABLES; kind++)
-        status = table_open(&tables[kind], from, to->database, kind, boot, error);
+    for (int kind = 0; status == KVR_OK && kind < TABLES; kind++) {
+        write_sql(sql, kinds[kind].rows, boot);
+        tables[kind].query = rows->driver->query(rows, sql);
+        if (tables[kind].query == NULL)
+            status = failed(rows, error);
+    }
     if (status == KVR_OK)
-        status = insert_rounds(tables, from, to, counts, ret_time, error);
+        status = insert_rounds(tables, rows, counts, ret_time, error);
     for (int kind = 0; kind < TABLES; kind++)
-        table_close(&tables[kind]);
-    store_close(to);
+        table_close(&tables[kind], rows);
     return status;
 }

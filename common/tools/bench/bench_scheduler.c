@@ -12,13 +12,13 @@ bool bench_database_check(const struct kvr_command *command, const char *databas
     if (strstr(database, "://") == NULL)
         return true;
     *ret_exit = kvr_options_refuse(command,
-                                   "--database is '%s', but kvrail-scheduler keeps its state in "
-                                   "SQLite alone: give a folder",
+                                   "--database is '%s', but this benchmark reads SQLite alone: "
+                                   "give a folder",
                                    database);
     return false;
 }
 
-static bool listens(struct bench_scheduler *scheduler)
+static bool listens(struct bench_scheduler *scheduler, const struct store_place *place)
 {
     static struct bench_arguments arguments;
     char port_file[BENCH_PATH_BYTES + 32];
@@ -30,6 +30,10 @@ static bool listens(struct bench_scheduler *scheduler)
     bench_arguments_add(&arguments, "listen", "127.0.0.1:0");
     bench_arguments_add(&arguments, "port-file", port_file);
     bench_arguments_add(&arguments, "state-dir", scheduler->state);
+    if (place->url != NULL)
+        bench_arguments_add(&arguments, "database", place->url);
+    if (place->password_file != NULL)
+        bench_arguments_add(&arguments, "database-password-file", place->password_file);
     scheduler->pid = bench_program_start(scheduler->folder, PROGRAM, &arguments, NULL, NULL);
     if (scheduler->pid == 0 || !bench_program_await(port_file, scheduler->pid))
         return bench_program_failed(scheduler->folder, PROGRAM);
@@ -38,16 +42,16 @@ static bool listens(struct bench_scheduler *scheduler)
     return port != 0 || bench_program_failed(scheduler->folder, PROGRAM);
 }
 
-bool bench_scheduler_start(struct bench_scheduler *scheduler, const char *database)
+bool bench_scheduler_start(struct bench_scheduler *scheduler, const struct store_place *place)
 {
-    *scheduler = (struct bench_scheduler){.keeps = database[0] != '\0'};
+    *scheduler = (struct bench_scheduler){.keeps = place->url == NULL && place->folder[0] != '\0'};
     if (!bench_folder_make(scheduler->folder))
         return false;
     if (scheduler->keeps)
-        snprintf(scheduler->state, sizeof(scheduler->state), "%s", database);
+        snprintf(scheduler->state, sizeof(scheduler->state), "%s", place->folder);
     else
         snprintf(scheduler->state, sizeof(scheduler->state), "%s/state", scheduler->folder);
-    return listens(scheduler);
+    return listens(scheduler, place);
 }
 
 void bench_scheduler_stop(struct bench_scheduler *scheduler)
@@ -58,4 +62,14 @@ void bench_scheduler_stop(struct bench_scheduler *scheduler)
     if (!scheduler->keeps)
         bench_folder_remove(scheduler->state);
     bench_folder_remove(scheduler->folder);
+}
+
+kvr_ns bench_schedulers_cpu(const struct bench_scheduler *schedulers, uint64_t count)
+{
+    kvr_ns used = 0;
+
+    for (uint64_t i = 0; i < count; i++)
+        if (schedulers[i].pid != 0)
+            used += bench_cpu_time(schedulers[i].pid);
+    return used;
 }
