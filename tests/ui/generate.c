@@ -3,7 +3,9 @@
  *
  *   ui.generate HOST:PORT SECONDS [SEED]
  *
- * It first reports a past minute at once, then the rest as it happens. */
+ * It first reports a past minute at once, then the rest as it happens. At SIGUSR1 the rail that is
+ * down comes back. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "base/clock.h"
 #include "base/entropy.h"
 #include "base/rng.h"
+#include "trace/spans.h"
 
 #define AGENTS       4
 #define GONE         2
@@ -21,6 +24,9 @@
 #define TRANSFERS    512
 #define STEPS        16
 #define PREFILL_PAIR 2 /* agents 0 and 1 are prefill, 2 and 3 decode */
+#define LAYERS       80
+#define STUCK        3 /* this transfer, counted from 1, stays at the landing of its first chunk */
+#define STEPS_STUCK  9
 
 struct agent {
     struct kvr_reporter *reporter;
@@ -43,6 +49,7 @@ struct play {
 static struct agent agents[AGENTS + GONE];
 static struct play plays[TRANSFERS];
 static struct kvr_rng rng;
+static volatile sig_atomic_t mended;
 static const char *const names[] = {"prefill-0", "prefill-1",   "decode-0",
                                     "decode-1",  "prefill-old", "decode-spare"};
 
@@ -54,7 +61,7 @@ static uint64_t between(uint64_t low, uint64_t high)
 static void open_agent(int index, const char *scheduler)
 {
     struct kvr_reporter_options options = {
-        .scheduler = scheduler, .agent = names[index], .boot = kvr_random_u64()};
+        .schedulers = {scheduler}, .agent = names[index], .boot = kvr_random_u64()};
     struct kvr_agent_facts *facts = &agents[index].facts;
     struct kvr_error error;
 
@@ -93,6 +100,34 @@ static void open_agent(int index, const char *scheduler)
     if (index == 1)
         facts->rails[2].state = KVR_RAIL_DOWN;
     kvr_reporter_facts(agents[index].reporter, facts);
+}
+
+/* Each card of a prefill-agent with that of the same number; one pair is broken. */
+static void tell_pairs(int index)
+{
+    static struct kvr_report_pairs pairs;
+
+    pairs.peer_count = 2;
+    pairs.pair_count = 0;
+    for (uint32_t peer = 0; peer < pairs.peer_count; peer++) {
+        strcpy(pairs.peers[peer].peer, names[PREFILL_PAIR + peer]);
+        pairs.peers[peer].pair_first = pairs.pair_count;
+        pairs.peers[peer].pair_count = 4;
+        for (uint32_t rail = 0; rail < 4; rail++) {
+            struct kvr_pair_facts *pair = &pairs.pairs[pairs.pair_count++];
+            bool broken = index == 1 && peer == 1 && rail == 2;
+
+            *pair = (struct kvr_pair_facts){.rail = rail,
+                                            .target_rail = rail,
+                                            .state = broken ? KVR_PAIR_UNREACHABLE : KVR_PAIR_WARM,
+                                            .bytes = broken ? 0 : 7ull << 30,
+                                            .state_ns = 90 * KVR_S,
+                                            .breaks = broken};
+            if (broken)
+                strcpy(pair->detail, "writes failed: completion error 5 (flushed)");
+        }
+    }
+    kvr_reporter_pairs(agents[index].reporter, &pairs);
 }
 
 static void add_step(struct play *play, kvr_ns *at, uint64_t us_low, uint64_t us_high,
@@ -173,17 +208,58 @@ static void begin(kvr_ns at)
     event->tokens = prompts[between(0, 5)] + between(0, 255);
     event->skip_tokens = between(0, 3) == 0 ? 512 : 0;
     event->bytes = (event->tokens - event->skip_tokens) * 163840;
-    event->layers = 80;
+    event->layers = LAYERS;
     event->chunks = (uint32_t)(event->bytes >> 19) + 1;
     event->rails = play->source == 1 ? 11 : 15;
     event->retries = between(0, 19) == 0 ? (uint32_t)between(1, 12) : 0;
     draw_outcome(event);
     write_script(play, at, between(0, 14) == 0);
+    if (count == STUCK) { /* it lives until an order cancels it */
+        strcpy(event->request, "chatcmpl-stuck");
+        play->step_count = STEPS_STUCK;
+    }
+}
+
+static kvr_ns time_of(const struct play *play, kvr_role role, kvr_event_kind kind)
+{
+    for (int i = 0; i < play->step_count; i++)
+        if (play->steps[i].role == role && play->steps[i].kind == kind)
+            return play->steps[i].at;
+    return 0;
+}
+
+/* Layer after layer, evenly; what lands does so a little later than it was posted. */
+static uint32_t pack_spans(const struct play *play, kvr_role role, kvr_ns end,
+                           uint8_t bytes[KVR_SPANS_BYTES_MAX])
+{
+    static union {
+        struct kvr_span_book book;
+        uint8_t room[sizeof(struct kvr_span_book) + LAYERS * sizeof(struct kvr_layer_span)];
+    } all;
+    struct kvr_span_book *book = &all.book;
+    bool source = role == KVR_ROLE_SOURCE;
+    kvr_ns first = time_of(play, role, source ? KVR_EVENT_FIRST_READY : KVR_EVENT_FIRST_LAND);
+    kvr_ns last = time_of(play, role, source ? KVR_EVENT_LAST_READY : KVR_EVENT_LAST_LAND);
+
+    kvr_span_book_open(book, time_of(play, role, KVR_EVENT_GRANTED), 0, LAYERS);
+    for (uint32_t i = 0; i < LAYERS && last > first; i++) {
+        kvr_ns at = first + (last - first) * i / (LAYERS - 1);
+
+        kvr_span_begins(book, i, at);
+        kvr_span_ends(book, i, at + (source ? 20 : 60) * KVR_US);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        if ((play->event.rails >> i & 1) != 0)
+            book->rails[i] = (struct kvr_rail_span){.bytes = play->event.bytes / 4,
+                                                    .writes = play->event.chunks / 4,
+                                                    .retries = i == 0 ? play->event.retries : 0};
+    return (uint32_t)kvr_spans_pack(book, role, end, bytes);
 }
 
 static void say(struct play *play, const struct step *step)
 {
     struct agent *speaker = &agents[step->role == KVR_ROLE_SOURCE ? play->source : play->target];
+    static uint8_t spans[KVR_SPANS_BYTES_MAX];
     struct kvr_event event = play->event;
 
     event.kind = step->kind;
@@ -196,6 +272,10 @@ static void say(struct play *play, const struct step *step)
     }
     if (step->kind != KVR_EVENT_ENDED)
         event.bytes = event.retries = 0;
+    if (step->kind == KVR_EVENT_ENDED && (event.transfer % 4 == 0 || event.outcome != KVR_OK)) {
+        event.spans = spans;
+        event.spans_bytes = pack_spans(play, step->role, step->at, spans);
+    }
     if (step->kind == KVR_EVENT_ENDED)
         for (uint32_t i = 0; i < 4; i++)
             if ((event.rails >> i & 1) != 0)
@@ -211,6 +291,12 @@ static void play_until(kvr_ns now)
         for (; play->step < play->step_count && play->steps[play->step].at <= now; play->step++)
             say(play, &play->steps[play->step]);
     }
+}
+
+static void mend(int signal)
+{
+    (void)signal;
+    mended = 1;
 }
 
 static uint32_t live_of(int agent)
@@ -239,6 +325,7 @@ int main(int argc, char **argv)
         return 2;
     }
     end = begun + (kvr_ns)strtoull(argv[2], NULL, 10) * KVR_S;
+    signal(SIGUSR1, mend);
     kvr_rng_init(&rng, argc > 3 ? strtoull(argv[3], NULL, 10) : 7);
     for (int i = 0; i < AGENTS + GONE; i++)
         open_agent(i, argv[1]);
@@ -257,10 +344,14 @@ int main(int argc, char **argv)
             rest(20 * KVR_MS); /* the past, but no faster than a ring of events takes it */
         play_until(at);
         if (at > told + KVR_S) {
+            if (mended)
+                agents[1].facts.rails[2].state = KVR_RAIL_UP;
             for (int i = 0; i < AGENTS; i++) {
                 agents[i].facts.transfers_live = live_of(i);
                 kvr_reporter_facts(agents[i].reporter, &agents[i].facts);
             }
+            for (int i = 0; i < PREFILL_PAIR; i++)
+                tell_pairs(i);
             told = at;
         }
     }

@@ -1,0 +1,90 @@
+"""Goal: every page, in both themes, has no violation of accessibility that axe-core finds, and fits its screen, a
+phone's too. Pictures of all of them are left in build/screenshots.
+Method: the fleet of generate.c, and axe-core in each page of headless Chromium.
+usage: looks.py UI_GENERATE
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from scene import Scene, check, run, skip_without_browser
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+AXE = f"{ROOT}/build/web-ui/node_modules/axe-core/axe.min.js"
+PICTURES = f"{ROOT}/build/screenshots"
+READY = {
+    "overview": "document.querySelectorAll('.plot canvas').length === 4 && document.getElementById('verdict') !== null",
+    "transfers": "document.querySelectorAll('#transfers tr.row').length > 10",
+    "detail": "document.querySelector('.timeline') !== null && document.querySelector('.detail .facts') !== null",
+    "failed": "document.querySelector('#next')?.textContent.length > 20",
+    "fleet": "document.querySelector('#matrix') !== null && document.querySelector('.lanes') !== null",
+    "rails": "document.querySelector('.heatmap') !== null",
+    "latency": "document.querySelectorAll('.histogram').length === 7",
+    "errors": "document.querySelectorAll('.examples a').length > 1",
+}
+
+
+def load_axe():
+    if not os.path.exists(AXE):
+        with tempfile.TemporaryDirectory() as folder:
+            built = subprocess.run(["sh", f"{ROOT}/web-ui/build.sh", folder], check=False)
+        if built.returncode == 77:
+            print("looks: skipped, axe-core is not to be had")
+            sys.exit(77)
+    with open(AXE, encoding="utf-8") as file:
+        return file.read()
+
+
+def violations(page, axe):
+    page.run(axe + "; true")
+    found = page.run("axe.run(document, {resultTypes: ['violations']}).then((result) => JSON.stringify(result.violations.map((one) => "
+                     "[one.id, one.nodes.length, one.nodes[0].html.slice(0, 160), one.nodes[0].failureSummary.slice(0, 200)])))")
+    return json.loads(found)
+
+
+def fragments(scene):
+    transfers = scene.scheduler.ask("transfers?state=done&limit=200")["transfers"]
+    sampled = next(one["id"] for one in transfers if int(one["id"], 16) % 4 == 0)
+    failed = scene.scheduler.ask("transfers?state=failed&limit=1")["transfers"][0]["id"]
+    return {**{name: name for name in READY}, "detail": f"transfers?open={sampled}", "failed": f"transfers?state=failed&open={failed}"}
+
+
+def no_page_breaks_a_rule(scene):
+    axe = load_axe()
+    os.makedirs(PICTURES, exist_ok=True)
+    scene.play()
+    page, bad = scene.browser.page(scene.scheduler.base), []
+    for name, fragment in fragments(scene).items():
+        page.theme("light")
+        page.open(f"{scene.scheduler.base}#/{fragment}")
+        page.until(READY[name])
+        for theme in ("light", "dark"):
+            page.theme(theme)
+            page.run("new Promise((resolve) => setTimeout(resolve, 400))")
+            page.picture(f"{PICTURES}/{name}-{theme}.png")
+            bad += [f"{name}, {theme}: {one}" for one in violations(page, axe)]
+    page.close()
+    check(not bad, "axe-core finds\n" + "\n".join(bad))
+
+
+def a_phone_shows_every_page(scene):
+    page = scene.browser.page(scene.scheduler.base)
+    page.width(390, 844)
+    wide = []
+    for name, fragment in fragments(scene).items():
+        page.open(f"{scene.scheduler.base}#/{fragment}")
+        page.until(READY[name])
+        page.picture(f"{PICTURES}/{name}-phone.png")
+        width = page.run("document.documentElement.scrollWidth")
+        if width > 390:
+            wide.append(f"{name} is {width} px wide")
+    page.close()
+    check(not wide, ", ".join(wide))
+
+
+if __name__ == "__main__":
+    skip_without_browser("looks")
+    load_axe()
+    sys.exit(run("looks", Scene(sys.argv[1]), [no_page_breaks_a_rule, a_phone_shows_every_page]))
