@@ -198,14 +198,16 @@ stage_clang() {
 }
 
 # What measures times, CPU and memory measures the sanitizer there, and so does the share of each rail.
-measures="idle|bench|_cut|unreachable|rail_said|freeze|e2e\.(planes|faults$|soak$|rail_ports|filter$|http_abuse)"
+measures="idle|bench|_cut|unreachable|rail_said|freeze|e2e\.(planes|faults$|soak$|rail_ports|filter$|http_abuse|slow_rail)"
 # The sanitizers slow every case: fewer of them, unless this is a campaign. Left out are tests that differ from
 # another in the provider alone, and those that start many programs to look at files, texts and answers.
 fewer="kill_.*_(local|mixed)|(restart|fleet|neighbours)_local|revoked_kill|revoked_cancel_mixed|containers"
 fewer="$fewer|e2e\.(rotation|tools|signals|tickets|secrets|mapping|kept_keys|wanted|insecure|topo|doctor|certificates)"
-fewer="$fewer|e2e\.(prometheus|why|engine_access|manifest|cores|libfabric|same_host|regions|replay_checks)|ui\.page"
-fewer="$fewer|e2e\.(tls|tenants|database|http_attacks|staged_mixed|neighbours_mixed)|client_silent"
-fewer_threads="e2e\.(crowd|refusals)"
+fewer="$fewer|e2e\.(prometheus|why|engine_access|manifest|cores|libfabric|same_host|regions|replay_checks)|^ui"
+fewer="$fewer|e2e\.(replay_placement|tls|tenants|database|http_attacks|staged_mixed|neighbours_mixed)|client_silent"
+# Tests of the sources' text say the same of every build.
+fewer="$fewer|^build"
+fewer_threads="e2e\.(crowd|refusals|history_import)|postgres\.(api|order|rollups|store)"
 [ -z "$campaign" ] || fewer=_none fewer_threads=_none
 stage_asan() {
     if ! configure asan 4 || ! build asan; then
@@ -220,9 +222,9 @@ stage_tsan() {
         count_check 1
         return 1
     fi
-    # TSan also stretches the times for which some tests wait. It finds nothing in tests of one thread, which are
-    # sim, plan_property and rail_group_connections. ASan and the fuzzers have the decoders that garbage reaches.
-    one_thread="^sim|plan_property|rail_group_connections"
+    # TSan also stretches the times for which some tests wait. It finds nothing in tests of one thread. ASan and the
+    # fuzzers have the decoders that garbage reaches.
+    one_thread="^sim|plan_property|rail_group_connections|unit\.(compare|rollups|sim_host|store_import|prune)"
     KVRAIL_SCALE=10 run_tests tsan \
         -E "garbage|kill_.*_agent|replay_checks|^ui|$one_thread|$measures|$fewer|$fewer_threads" "$@"
 }

@@ -12,7 +12,14 @@ command -v curl >/dev/null || { echo "there is no curl" >&2; exit 77; }
 mkdir -p -m 0700 "$tls"
 reader=$("$bin/kvrail" token reader read --append "$work/tokens") || fail "no token was made"
 
-options="--http 0 --http-token-file $work/tokens --http-host agent.example"
+# shellcheck disable=SC2046
+start other "$bin/kvrail-scheduler" $(credentials scheduler scheduler) --listen 127.0.0.1:0 \
+    --port-file "$work/other.port" --state-dir "$work/other"
+other_pid=$started
+await other "$work/other.port"
+other=127.0.0.1:$(cat "$work/other.port")
+
+options="--scheduler $other --http 0 --http-token-file $work/tokens --http-host agent.example"
 prefill_options="$options --http-port-file $work/prefill.http"
 decode_options="$options --http-port-file $work/decode.http --http-open health"
 start_all
@@ -60,7 +67,9 @@ for role in prefill decode; do
     wait_for 20 same_series $role || fail "$role: $(diff "$work/own" "$work/scheduler's")"
     [ "$(wc -l <"$work/own")" -gt 80 ] || fail "$role has $(wc -l <"$work/own") series"
     wait_for 20 same_bytes $role || fail "$role: $(diff "$work/own" "$work/scheduler's")"
-    health $role 200 '{"status":"ok","problems":[]}' || fail "$role is not well: $(cat "$work/health")"
+    # Facts are up to a second old, and the first ones are older than the first report.
+    wait_for 10 health $role 200 '{"status":"ok","problems":[],"scheduler":"'"$scheduler"'"}' ||
+        fail "$role is not well: $(cat "$work/health")"
     at $role /metrics -H 'Accept: application/openmetrics-text; version=1.0.0' >"$work/open"
     [ "$(tail -n 1 "$work/open")" = '# EOF' ] || fail "$role does not know OpenMetrics"
     at $role /metrics | grep -q '^process_cpu_seconds_total ' || fail "$role has no metrics of its process"
@@ -115,15 +124,30 @@ wait_for 10 has 'kvrail_http_connections_refused_total{limit="host"} [1-9][0-9]*
     fail "no connection of the flood was refused"
 finish_replays_beside
 
-echo "== without the scheduler"
+echo "== another scheduler"
 kill -9 "$scheduler_pid"
+goes_on() {
+    health "$1" 200 '"scheduler":"'"$other"'"' &&
+        at "$1" /metrics | grep -q "^kvrail_agent_scheduler{agent=\"$1-0\",scheduler=\"$other\"} 1\$"
+}
+for role in prefill decode; do
+    wait_for 20 goes_on $role || fail "$role does not report to $other: $(cat "$work/health")"
+    said=$(grep -c "the scheduler at $scheduler takes no reports: .*; reports go to $other now" "$work/$role.log") ||
+        true
+    [ "$said" = 1 ] || fail "$role says $said times that its reports go to $other"
+done
+is_known() { tool status --scheduler "$other" --all >"$work/status" && [ "$(grep -c "  $other\$" "$work/status")" = 2 ]; }
+wait_for 20 is_known || fail "$other does not show the agents: $(cat "$work/status")"
+
+echo "== without a scheduler"
+kill -9 "$other_pid"
 before=$(posted)
 replay --requests 8 --concurrency 2 || fail "the replay without a scheduler failed"
 expect verified 8
 rose() { [ "$(posted)" -gt "$before" ]; }
 wait_for 10 rose || fail "$(posted) bytes were posted, and $before before"
 for role in prefill decode; do
-    health $role 200 '"ok"' || fail "$role is not well without a scheduler: $(cat "$work/health")"
+    wait_for 20 health $role 200 '"status":"ok","problems":[],"scheduler":null' || fail "$role is not well without a scheduler: $(cat "$work/health")"
 done
 
 echo "== a loop that stands still"

@@ -42,7 +42,9 @@ lines() { grep -cE -- "$1" "$work/prefill.log" || true; }
 replays_beside 2
 wait_for 30 metrics_say '^kvrail_rail_pairs\{agent="prefill-0",state="warm"\} 2$' ||
     fail "the pairs do not get warm: $(cat "$work/metrics")"
-status_says 'in trouble' && fail "a rail is in trouble before anything has happened: $(cat "$work/status")"
+# A busy machine may delay a write for so long that its rail is doubted for a moment.
+no_trouble() { ! status_says 'in trouble'; }
+wait_for 10 no_trouble || fail "a rail is in trouble before anything has happened: $(cat "$work/status")"
 replay_in_background --requests "$(scaled 60)" --pool-bytes 256M --no-prefix-cache --kv-bytes-per-token 4k
 await_bytes 2
 rail_gets 1mbit 32kb

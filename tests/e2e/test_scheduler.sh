@@ -93,6 +93,7 @@ check_options() {
     ends 2 "nonsense" --nonsense
     ends 2 "listen" --insecure --listen nowhere
     ends 2 "--insecure" --listen 127.0.0.1:0
+    ends 2 "--database-bytes" --insecure --database postgresql://nowhere/kvrail --database-bytes 1G
     ends 1 "--state-dir" --insecure --listen 127.0.0.1:0 --state-dir /proc/nowhere
     ends 1 "--web-root" --insecure --listen 127.0.0.1:0 --state-dir "$work/second" --web-root "$work/nowhere"
     ends 1 "cannot listen" --insecure --listen "$address" --state-dir "$work/second"
@@ -110,12 +111,18 @@ check_empty() {
 
 check_page() {
     expect 200 '<title>kvrail</title>' "$base/"
-    expect 200 "'use strict'" "$base/app.js"
-    expect 200 'color-scheme' "$base/style.css"
+    script=$(curl -s "$base/" | sed -n 's|.*src="\(/app-[A-Z0-9]*\.js\)".*|\1|p')
+    style=$(curl -s "$base/" | sed -n 's|.*href="\(/app-[A-Z0-9]*\.css\)".*|\1|p')
+    expect 200 '/api/v1/stream' "$base$script"
+    expect 200 'color-scheme' "$base$style"
+    expect 200 'MIT' "$base/LICENSES.txt"
+    header "Cache-Control: public, max-age=31536000, immutable" "$base$script"
+    header "Cache-Control: no-cache" "$base/"
+    expect 404 '"code":"not_found"' "$base/app-00000000.js"
     header "Content-Security-Policy: default-src 'none'" "$base/"
     header "text/html" "$base/"
-    etag=$(curl -s -o /dev/null -D - "$base/app.js" | tr -d '\r' | sed -n 's/^ETag: //p')
-    got=$(curl -s -o /dev/null -w '%{http_code}' -H "If-None-Match: $etag" "$base/app.js")
+    etag=$(curl -s -o /dev/null -D - "$base$script" | tr -d '\r' | sed -n 's/^ETag: //p')
+    got=$(curl -s -o /dev/null -w '%{http_code}' -H "If-None-Match: $etag" "$base$script")
     if [ "$got" = 304 ]; then pass; else fail "an unchanged file was answered $got"; fi
 }
 
@@ -275,7 +282,7 @@ check_metrics() {
     header 'Content-Encoding: gzip' -H 'Accept-Encoding: gzip' "$base/metrics"
     expect 200 'kvrail_ready 1' --compressed "$base/metrics"
     header 'Content-Encoding: gzip' -H 'Accept-Encoding: gzip' "$base/api/v1/agents"
-    # They are made anew twice a second.
+    # They are made anew each second.
     tries=0 got=200
     while [ $tries -lt 50 ] && [ "$got" != 304 ]; do
         tries=$((tries + 1))
@@ -313,6 +320,31 @@ check_restart() {
     if [ -n "$known" ] && [ "$known" = "$again" ]; then pass; else fail "$known done before, $again after"; fi
     expect 200 '"name":"decode-1"' "$base/api/v1/agents"
     lacks '"state":"lost"'
+}
+
+# With more in use than --database-bytes ended transfers go, and agents stay. Where that is not enough, a
+# problem says so, and the scheduler is ready all the same.
+check_bound() {
+    stop
+    cp -r "$work/state" "$work/kept"
+    start --database-bytes 1k
+    tries=0
+    until curl -s -m 20 "$base/healthz" | grep -q '"problem":"database_bound"'; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || { fail "--database-bytes removes nothing"; break; }
+        sleep 0.1
+    done
+    expect 200 'kvrail_database_bound_bytes 1024' "$base/metrics"
+    if grep -q '^kvrail_rows_removed_total{reason="size"} [1-9]' "$work/body"; then pass; else fail "no row counts as removed"; fi
+    expect 200 '"transfers":[]' "$base/api/v1/transfers?state=done"
+    expect 200 '"name":"decode-1"' "$base/api/v1/agents"
+    expect 200 '"status":"degraded"' "$base/healthz"
+    expect 200 '"problem":"database_bound"' "$base/readyz"
+    expect 200 'kvrail_ready 1' "$base/metrics"
+    stop
+    rm -r "$work/state"
+    mv "$work/kept" "$work/state"
+    start
 }
 
 # asks STATUS TEXT kvrail-argument…: the command ends so, and says that
@@ -452,6 +484,7 @@ check_fleet
 check_document
 check_metrics
 check_restart
+check_bound
 check_tokens
 check_connections
 check_idle

@@ -22,8 +22,8 @@ release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 mkdir -p "$work"
 status=0
 sh tests/support/debian_packages.sh unpack "$release" arm64 "$work" libc6-dev libfabric-dev libuv1-dev \
-    libprotobuf-c-dev libjansson-dev libxxhash-dev uthash-dev libinih-dev libsqlite3-dev libmicrohttpd-dev zlib1g-dev \
-    libgnutls28-dev nettle-dev libmnl-dev libhwloc-dev libcurl4-gnutls-dev >"$work/packages.log" 2>&1 || status=$?
+    libprotobuf-c-dev libjansson-dev libxxhash-dev uthash-dev libinih-dev libsqlite3-dev libpq-dev libmicrohttpd-dev \
+    libdeflate-dev libzstd-dev libgnutls28-dev nettle-dev libmnl-dev libhwloc-dev libcurl4-gnutls-dev >"$work/packages.log" 2>&1 || status=$?
 [ $status != 77 ] || impossible "$(tail -n 1 "$work/packages.log")"
 [ $status = 0 ] || failed "$work/packages.log"
 

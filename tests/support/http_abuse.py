@@ -17,7 +17,7 @@ import time
 PATHS = ["/api/v1/summary", "/api/v1/agents", "/api/v1/transfers?limit=20", "/metrics", "/healthz"]
 TRICKS = [
     "/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/\\..\\..\\kvrail.db",
-    "/api/v1/transfers/%00", "/api/v1/transfers/../../kvrail.db", "/app.js/../../kvrail.db",
+    "/api/v1/transfers/%00", "/api/v1/transfers/../../kvrail.db", "/app-00000000.js/../../kvrail.db",
     "/api/v1/requests/%2f%2f/abandon", "/" + "a" * 20000, "/%", "/%zz", "/api/v1/stream?" + "x=1&" * 50,
     "*", "http://evil.example/",
 ]

@@ -36,8 +36,8 @@ static int open_case(void **state, bool tokens)
     snprintf(c->token_file, sizeof(c->token_file), "%s/tokens", c->folder);
     kvr_token_make(c->reader);
     kvr_token_make(c->actor);
-    c->options = (struct scheduler_options){.state_dir = c->folder,
-                                            .retention = KVR_NEVER,
+    c->options = (struct scheduler_options){.place.folder = c->folder,
+                                            .place.retention = KVR_NEVER,
                                             .listen = {.host = "127.0.0.1"},
                                             .connections_max = 1536,
                                             .connections_per_host = 256,

@@ -69,8 +69,10 @@ set_build() {
     package uthash-dev
     package libinih-dev
     package libsqlite3-dev
+    package libpq-dev
     package libmicrohttpd-dev
-    package zlib1g-dev
+    package libdeflate-dev
+    package libzstd-dev
     package libgnutls28-dev
     package nettle-dev
     package libmnl-dev
@@ -84,6 +86,15 @@ set_source() {
     program automake automake
     program libtoolize libtool
     program make make
+}
+
+# A server for the tests, each of which starts its own: none is made now.
+set_postgres() {
+    if ! ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1; then
+        as_root sh -c 'mkdir -p /etc/postgresql-common && cd /etc/postgresql-common && { [ -e createcluster.conf ] ||
+            echo "create_main_cluster = false" >createcluster.conf; }'
+        missing="$missing postgresql"
+    fi
 }
 
 set_test() {
@@ -103,12 +114,15 @@ set_test() {
     program bash bash
     program mandoc mandoc
     program sqlite3 sqlite3
+    set_postgres
     program git git
     program openssl openssl
     program g++ g++
     optional gcc-11 gcc-11
     optional aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
     program chromium chromium
+    program node nodejs
+    program npm npm
     program systemd-analyze systemd
     program ip iproute2
     package nftables

@@ -1,16 +1,81 @@
 #include "tests/support/store_case.h"
 
+#include <libpq-fe.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "scheduler/embedded.h"
+#include "scheduler/store_sqlite.h"
 #include "tests/support/check.h"
+
+/* Where the tests run once more, with PostgreSQL: tests/support/postgres.sh. */
+static const char *postgres_url(void)
+{
+    return getenv("KVRAIL_TEST_POSTGRES");
+}
+
+bool store_is_postgres(void)
+{
+    return postgres_url() != NULL;
+}
+
+/* Over a connection of the test's own. Returns the first number of the last answer, or 0. */
+static int64_t ask_postgres(const char *sql)
+{
+    PGconn *connection = PQconnectdb(postgres_url());
+    PGresult *result;
+    int64_t number = 0;
+
+    PQclear(PQexec(connection, "SET client_min_messages = warning; SET search_path = kvrail"));
+    result = PQexec(connection, sql);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+        number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    else if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(connection));
+    PQclear(result);
+    PQfinish(connection);
+    return number;
+}
+
+static int64_t ask_sqlite(sqlite3 *database, const char *sql)
+{
+    sqlite3_stmt *statement;
+    int64_t number = 0;
+
+    if (sqlite3_prepare_v2(database, sql, -1, &statement, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(database));
+    if (sqlite3_step(statement) == SQLITE_ROW)
+        number = sqlite3_column_int64(statement, 0);
+    assert_int_equal(sqlite3_finalize(statement), SQLITE_OK);
+    return number;
+}
+
+int64_t store_number(struct fixture *fixture, const char *sql)
+{
+    return store_is_postgres() ? ask_postgres(sql)
+                               : ask_sqlite(store_sqlite_database(fixture->store), sql);
+}
+
+void store_execute(struct fixture *fixture, const char *sql)
+{
+    sqlite3 *database = store_is_postgres() ? NULL : store_sqlite_database(fixture->store);
+
+    if (store_is_postgres())
+        (void)ask_postgres(sql);
+    else if (sqlite3_exec(database, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(database));
+}
 
 int store_setup(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
     folder_make(fixture->folder);
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
+    fixture->place = (struct store_place){
+        .folder = fixture->folder, .url = postgres_url(), .retention = KVR_NEVER};
+    if (store_is_postgres())
+        (void)ask_postgres("DROP SCHEMA IF EXISTS kvrail CASCADE");
+    assert_int_equal(store_open_writer(&fixture->place, &fixture->store, NULL), KVR_OK);
     fixture->fleet = fleet_open();
     fixture->metrics = metrics_open();
     fixture->apply = apply_open(fixture->store, fixture->fleet);
@@ -67,15 +132,19 @@ kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
     struct kvr_error error;
     kvr_status status;
 
-    assert_true(store_begin(fixture->store));
+    assert_true(apply_begin(fixture->apply));
+    assert_true(apply_expect(fixture->apply, &report, 1));
     status = apply_report(fixture->apply, report, WALL, ret_acknowledged, &error);
     if (status == KVR_OK)
         status = apply_flush(fixture->apply, WALL, &error);
     if (status == KVR_OK) {
-        assert_true(store_commit(fixture->store));
+        if (!store_commit(fixture->store))
+            fail_msg("%s", store_problem(fixture->store));
         apply_count(fixture->apply, fixture->metrics, NULL, WALL);
         (void)fleet_update(fixture->fleet, report, kvr_clock_now(), WALL);
     } else {
+        if (status == KVR_SYSTEM)
+            print_message("%s\n", error.detail);
         store_rollback(fixture->store);
     }
     apply_reset(fixture->apply);
@@ -111,6 +180,7 @@ void store_lists(const struct fixture *fixture, const struct transfer_filter *fi
 {
     int count = 0;
 
-    assert_true(store_list_transfers(fixture->store, filter, store_count_one, &count));
+    if (!store_list_transfers(fixture->store, filter, store_count_one, &count))
+        fail_msg("%s", store_problem(fixture->store));
     assert_int_equal(count, wanted);
 }

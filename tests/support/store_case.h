@@ -11,11 +11,21 @@
 
 struct fixture {
     char folder[FOLDER_BYTES];
+    struct store_place place;
     struct store *store;
     struct fleet *fleet;
     struct metrics *metrics;
     struct apply *apply;
 };
+
+/* The tests run with PostgreSQL, and not with SQLite. */
+bool store_is_postgres(void);
+/* It looks into SQLite, or into what only SQLite does. */
+#define SQLITE_ALONE()                                                                             \
+    do {                                                                                           \
+        if (store_is_postgres())                                                                   \
+            skip();                                                                                \
+    } while (0)
 
 /* cmocka's fixtures; the state is a struct fixture. */
 int store_setup(void **state);
@@ -34,6 +44,10 @@ struct transfer get_transfer(struct fixture *fixture, uint64_t id); /* that must
 /* Of store_list_transfers: counts in an int. */
 void store_count_one(void *self, const struct transfer *transfer);
 int store_count_transfers(struct fixture *fixture);
+
+/* SQL of the test's own, for either kind of database. */
+void store_execute(struct fixture *fixture, const char *sql);
+int64_t store_number(struct fixture *fixture, const char *sql);
 
 /* The store lists so many of what the filter asks for. */
 void store_lists(const struct fixture *fixture, const struct transfer_filter *filter, int wanted);

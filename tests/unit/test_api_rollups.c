@@ -107,6 +107,41 @@ static void series_have_a_number_for_each_point(void **state)
     json_decref(json);
 }
 
+/* The times of each point add up to those of the whole window. */
+static void points_have_times(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct parameter parameters[] = {{"times", "yes"}, {"step", "60"}};
+    const json_t *total, *means;
+    json_int_t count = 0, empty = 0, fast = 0, slow = 0;
+    size_t index;
+    json_t *json, *point;
+
+    fill(fixture, (int64_t)kvr_clock_wall());
+    json = ask(fixture, "/api/v1/rollups", parameters, 2, 200);
+    total = at(at(json_array_get(at(json, "series"), 0), "times"), "total");
+    means = at(total, "mean_seconds");
+    assert_int_equal(json_array_size(means), json_integer_value(at(json, "points")));
+    json_array_foreach(at(total, "count"), index, point)
+    {
+        const json_t *mean = json_array_get(means, index);
+        const json_t *p99 = json_array_get(at(total, "p99_seconds"), index);
+
+        count += json_integer_value(point);
+        empty += json_is_null(mean);
+        assert_int_equal(json_is_null(mean), json_integer_value(point) == 0);
+        assert_int_equal(json_is_null(p99), json_is_null(mean));
+        fast += json_real_value(mean) > 0.009 && json_real_value(mean) < 0.011;
+        slow += json_real_value(p99) > 0.08 && json_real_value(p99) < 0.12;
+    }
+    assert_int_equal(count, 196);
+    assert_true(empty > 0 && fast >= 3 && slow >= 3);
+    json_decref(json);
+    json = ask(fixture, "/api/v1/rollups", NULL, 0, 200);
+    assert_null(json_object_get(json_array_get(at(json, "series"), 0), "times"));
+    json_decref(json);
+}
+
 static void histograms_have_all_times(void **state)
 {
     struct fixture *fixture = *state;
@@ -151,6 +186,43 @@ static void a_comparison_names_the_stage(void **state)
     json_decref(json);
 }
 
+static void move(struct fixture *fixture, uint32_t rails, int64_t now_ns)
+{
+    static struct kvr_agent_facts facts;
+    struct rollups *rollups = rollups_open(fixture->store);
+    const struct kvr_report report = {.agent = "prefill-0", .boot = 1, .facts = &facts};
+    const struct kvr_agent_facts none = {.rail_count = rails};
+
+    facts = none;
+    assert_true(store_begin(fixture->store));
+    for (int second = 30; second > 10; second--) {
+        for (uint32_t rail = 0; rail < rails; rail++)
+            facts.rails[rail].bytes += 1000 * (rail + 1);
+        assert_true(rollups_take_report(rollups, &report, now_ns - second * (int64_t)KVR_S));
+        assert_true(rollups_flush(rollups));
+    }
+    assert_true(store_commit(fixture->store));
+    rollups_close(rollups);
+}
+
+/* The slowest of its cards is among those that moved the least. */
+static void no_rail_is_left_out(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct parameter parameters[] = {{"by", "rail"}, {"agent", "prefill-0"}};
+    const json_t *series;
+    json_t *json;
+
+    move(fixture, KVR_RAILS_MAX, (int64_t)kvr_clock_wall());
+    json = ask(fixture, "/api/v1/rollups", parameters, 2, 200);
+    series = at(json, "series");
+    assert_int_equal(json_array_size(series), KVR_RAILS_MAX);
+    assert_int_equal(json_integer_value(at(json, "left_out")), 0);
+    assert_int_equal(json_integer_value(at(json_array_get(series, 0), "rail")), KVR_RAILS_MAX - 1);
+    assert_int_equal(json_integer_value(at(json_array_get(series, KVR_RAILS_MAX - 1), "rail")), 0);
+    json_decref(json);
+}
+
 static void bad_questions_are_refused(void **state)
 {
     static const struct {
@@ -161,6 +233,8 @@ static void bad_questions_are_refused(void **state)
         {"/api/v1/rollups", "agent", "by", "tenant", "agent", "decode-0"},
         {"/api/v1/rollups", "step", "step", "1", "from", "2020-01-01T00:00:00Z"},
         {"/api/v1/rollups", "step", "step", "0", "by", "tenant"},
+        {"/api/v1/rollups", "times", "times", "no", "step", "60"},
+        {"/api/v1/rollups", "times", "times", "yes", "by", "tenant"},
         {"/api/v1/rollups", "from", "from", "2099-01-01T00:00:00Z", "by", "tenant"},
         {"/api/v1/histograms", "by", "by", "rail", "from", "2020-01-01T00:00:00Z"},
         {"/api/v1/histograms", "until", "by", "agent", "until", "tomorrow"},
@@ -182,8 +256,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(series_have_a_number_for_each_point),
+        WITH_STORE(points_have_times),
         WITH_STORE(histograms_have_all_times),
         WITH_STORE(a_comparison_names_the_stage),
+        WITH_STORE(no_rail_is_left_out),
         WITH_STORE(bad_questions_are_refused),
     };
 

@@ -3,7 +3,7 @@
  */
 #include "tests/support/check.h"
 
-#include "scheduler/api_json.h"
+#include "tests/support/agent_json.h"
 #include "tests/support/store_case.h"
 
 static struct kvr_agent_facts facts;
@@ -12,7 +12,7 @@ static void take(void *self, const struct agent_view *agent)
 {
     json_t **json = self;
 
-    *json = json_agent(agent, WALL);
+    *json = agent_json(agent, WALL);
 }
 
 /* The one agent of a fleet after one report with `facts`, of a clock so far ahead. */

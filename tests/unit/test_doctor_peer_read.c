@@ -3,7 +3,7 @@
  */
 #include "tests/support/check.h"
 
-#include "scheduler/api_json.h"
+#include "tests/support/agent_json.h"
 #include "tools/doctor_peer.h"
 
 static struct kvr_agent_facts facts;
@@ -14,7 +14,7 @@ static json_t *answer_of(const struct agent_view *agents, size_t count)
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_agent(&agents[i], 5 * (int64_t)KVR_S));
+        json_array_append_new(list, agent_json(&agents[i], 5 * (int64_t)KVR_S));
     return json_pack("{s:o}", "agents", list);
 }
 

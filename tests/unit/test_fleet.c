@@ -44,6 +44,36 @@ static void fleet_ends_what_an_agent_dropped_the_end_of(void **state)
     assert_int_equal(get_transfer(fixture, 6).state, STATE_FIRST_POST);
 }
 
+static void take_live(void *self, const struct agent_view *view)
+{
+    *(uint32_t *)self = view->facts->transfers_live;
+}
+
+/* While the database refuses: what an agent says of itself is shown, and is stored later. */
+static void what_is_not_stored_is_shown(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+    uint64_t acknowledged;
+    uint32_t live = 0;
+
+    facts = (struct kvr_agent_facts){.transfers_live = 8};
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_false(fleet_differs(fixture->fleet, &report, WALL));
+    facts.transfers_live = 0;
+    fleet_hear(fixture->fleet, &report, kvr_clock_now());
+    fleet_each(fixture->fleet, kvr_clock_now(), take_live, &live);
+    assert_int_equal(live, 0);
+    assert_true(fleet_differs(fixture->fleet, &report, WALL));
+    report.boot++; /* of another start, which may be another program */
+    facts.transfers_live = 5;
+    fleet_hear(fixture->fleet, &report, kvr_clock_now());
+    fleet_each(fixture->fleet, kvr_clock_now(), take_live, &live);
+    assert_int_equal(live, 0);
+}
+
 static bool twins(struct fixture *fixture, uint64_t boot, struct kvr_agent_facts *facts,
                   char host[KVR_NAME_BYTES])
 {
@@ -167,10 +197,63 @@ static void fleet_answers_show_at_once_that_an_agent_comes_or_stops(void **state
     api_fleet_close(api);
 }
 
+/* Each combination of parameters is a question of its own, and a bad one is never kept. */
+static void fleet_answers_are_kept_by_their_parameters(void **state)
+{
+    struct fixture *fixture = *state;
+    struct api_fleet_parts parts = {.fleet = fixture->fleet, .metrics = fixture->metrics};
+    struct api_fleet *api = api_fleet_open(&parts);
+    struct api_query query = {.count = 1, .parameters = {{"source", "prefill-0"}}};
+    struct api_answer answers[4] = {{0}};
+
+    for (int i = 0; i < 4; i++) {
+        query.parameters[0].name = i == 3 ? "trouble" : "source";
+        query.parameters[0].value = i == 3 ? "no" : i == 2 ? "prefill-1" : "prefill-0";
+        api_fleet_get(api, "/api/v1/rails/matrix", &query, &answers[i]);
+    }
+    assert_true(answers[0].ready != NULL && answers[0].ready == answers[1].ready);
+    assert_true(answers[2].ready != NULL && answers[2].ready != answers[0].ready);
+    assert_int_equal(answers[3].status, 400);
+    for (int i = 0; i < 4; i++) {
+        ready_drop(answers[i].ready);
+        free(answers[i].body);
+    }
+    api_fleet_close(api);
+}
+
+/* Where a visit takes long, reports do not wait for it. */
+static void update_within(void *self, const struct agent_view *view)
+{
+    static struct kvr_agent_facts facts;
+    struct kvr_report report = report_of("prefill-1", 0, NULL, 0);
+    struct fleet *fleet = self;
+
+    report.facts = &facts;
+    assert_true(fleet_update(fleet, &report, kvr_clock_now(), WALL));
+    assert_int_equal(strncmp(view->row.name, "prefill-", 8), 0);
+}
+
+static void fleet_is_not_locked_while_agents_are_shown(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+    int count = 0;
+
+    report.facts = &facts;
+    assert_true(fleet_update(fixture->fleet, &report, kvr_clock_now(), WALL));
+    assert_true(fleet_each(fixture->fleet, kvr_clock_now(), update_within, fixture->fleet));
+    assert_true(fleet_each(fixture->fleet, kvr_clock_now(), count_up, &count));
+    assert_int_equal(count, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        WITH_STORE(fleet_answers_are_kept_by_their_parameters),
+        WITH_STORE(fleet_is_not_locked_while_agents_are_shown),
         WITH_STORE(fleet_ends_what_an_agent_dropped_the_end_of),
+        WITH_STORE(what_is_not_stored_is_shown),
         WITH_STORE(fleet_tells_two_agents_of_one_name_from_a_restart),
         WITH_STORE(fleet_answers_show_at_once_that_an_agent_comes_or_stops),
         WITH_STORE(fleet_does_not_hold_its_own_absence_against_agents),

@@ -303,8 +303,8 @@ static void http_refuses_what_comes_after_the_writer(void **state)
                                         "POST /api/v1/requests/r/abandon HTTP/1.1\r\nHost: "
                                         "localhost\r\nContent-Length: 4\r\n\r\n\n"};
     struct fixture *fixture = *state;
-    struct scheduler_options options = {.state_dir = fixture->folder,
-                                        .retention = KVR_NEVER,
+    struct scheduler_options options = {.place.folder = fixture->folder,
+                                        .place.retention = KVR_NEVER,
                                         .listen = {.host = "127.0.0.1"},
                                         .connections_max = CONNECTIONS_MAX};
     struct scheduler scheduler = {0};

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "scheduler/scheduler.h"
-#include "scheduler/store_rows.h"
+#include "scheduler/store_sqlite.h"
 #include "tests/support/store_case.h"
 
 #define PATIENCE_MS 20000
@@ -67,8 +67,8 @@ static void a_slow_search_holds_up_no_report(void **state)
         "POST /ingest/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
         "application/x-protobuf\r\nContent-Length: 4\r\n\r\n\n\x02ok";
     struct fixture *fixture = *state;
-    struct scheduler_options options = {.state_dir = fixture->folder,
-                                        .retention = KVR_NEVER,
+    struct scheduler_options options = {.place.folder = fixture->folder,
+                                        .place.retention = KVR_NEVER,
                                         .listen = {.host = "127.0.0.1"},
                                         .connections_max = 64};
     struct scheduler scheduler = {0};
@@ -97,9 +97,11 @@ static void a_search_without_an_end_is_given_up(void **state)
     struct fixture *fixture = *state;
     struct store *reader;
 
-    assert_int_equal(store_open_reader(fixture->folder, &reader, NULL), KVR_OK);
+    assert_int_equal(
+        store_open_reader(&(struct store_place){.folder = fixture->folder}, &reader, NULL), KVR_OK);
     store_set_deadline(reader, kvr_clock_now() + 50 * KVR_MS);
-    assert_int_not_equal(sqlite3_exec(reader->database, endless, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_not_equal(sqlite3_exec(store_sqlite_database(reader), endless, NULL, NULL, NULL),
+                         SQLITE_OK);
     assert_true(store_timed_out(reader));
     store_close(reader);
 }

@@ -363,7 +363,7 @@ static struct kvr_reporter *open_reporter(struct tls_case *c, const char *name, 
     struct kvr_event_sink sink;
 
     snprintf(c->port_text, sizeof(c->port_text), "127.0.0.1:%u", c->http->scheduler.port);
-    options.scheduler = c->port_text;
+    options.schedulers[0] = c->port_text;
     assert_int_equal(kvr_reporter_open(&options, &reporter, NULL), KVR_OK);
     sink = kvr_reporter_sink(reporter);
     sink.emit(sink.self, &event);

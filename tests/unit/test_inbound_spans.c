@@ -4,8 +4,19 @@
 
 #include "tests/support/inbound_case.h"
 
-static struct kvr_spans spans; /* of the last ENDED */
+static struct kvr_spans spans; /* of the last ENDED, as all below */
+static struct kvr_page_run runs[SMALL_PAGES];
+static uint32_t run_count, unrecorded;
+static kvr_role pages_role;
 static bool has_ended, has_spans;
+
+static void take_run(void *self, uint32_t group, struct kvr_page_run run)
+{
+    (void)self;
+    assert_int_equal(group, 0);
+    assert_true(run_count < SMALL_PAGES);
+    runs[run_count++] = run;
+}
 
 static void take_event(void *self, const struct kvr_event *event)
 {
@@ -18,6 +29,12 @@ static void take_event(void *self, const struct kvr_event *event)
     has_spans = event->spans_bytes > 0;
     if (has_spans)
         assert_int_equal(kvr_spans_unpack(event->spans, event->spans_bytes, &spans), KVR_OK);
+    run_count = 0;
+    unrecorded = event->unrecorded;
+    if (event->pages_bytes > 0)
+        assert_int_equal(
+            kvr_page_runs_unpack(event->pages, event->pages_bytes, &pages_role, take_run, NULL),
+            KVR_OK);
 }
 
 static int open_spans(void **state)
@@ -114,12 +131,39 @@ static void none_are_noted_where_none_are_sent(void **state)
     assert_true(has_ended && !has_spans);
 }
 
+static void pages_come_while_a_recorder_asks(void **state)
+{
+    struct kvr_machine machine = inbound_machine(&inbound);
+    const struct kvr_order order = {.kind = KVR_ORDER_RECORD, .lease_ns = KVR_S};
+    size_t used = inbound.memory->used_bytes;
+
+    (void)state;
+    (void)machine.order(machine.self, now, &order);
+    for (uint64_t handle = 1; handle <= 2; handle++) {
+        uint64_t nonce = fetch(handle, 0, 1);
+
+        (void)granted_landing(nonce);
+        final(0, nonce);
+        group_says(nonce, LAND_ALL, SMALL_CHUNKS, NULL);
+        group_closes(nonce);
+        assert_true(has_ended);
+        assert_int_equal(run_count, handle == 1 ? SMALL_PLANNED : 0);
+        for (uint32_t i = 0; i < run_count; i++)
+            assert_int_equal(runs[i].page_first, 1 + 2 * i);
+        tick(2 * KVR_S); /* the recorder is gone */
+    }
+    assert_int_equal(pages_role, KVR_ROLE_TARGET);
+    assert_int_equal(unrecorded, 0);
+    assert_int_equal(inbound.memory->used_bytes, used);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(spans_come_with_the_end, open_spans),
         cmocka_unit_test_setup(a_failed_one_is_sent, open_spans),
         cmocka_unit_test_setup(none_are_noted_where_none_are_sent, open_spans),
+        cmocka_unit_test_setup(pages_come_while_a_recorder_asks, open_spans),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

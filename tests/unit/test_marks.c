@@ -9,13 +9,16 @@
 #include "scheduler/store_marks.h"
 #include "tests/support/store_case.h"
 
-static void report(struct fixture *fixture, uint64_t boot, const char *version, bool leaving)
+/* options: NULL: of an older agent. */
+static void report_with(struct fixture *fixture, uint64_t boot, const char *version,
+                        const char *options, bool leaving)
 {
     struct kvr_agent_facts *facts = calloc(1, sizeof(*facts));
     struct kvr_report one = report_of("decode-0", 0, NULL, 0);
     uint64_t acknowledged;
 
     strcpy(facts->version, version);
+    strcpy(facts->options, options != NULL ? options : "");
     strcpy(facts->provider, boot == 7 ? "tcp" : "efa");
     facts->rail_count = 2;
     one.boot = boot;
@@ -23,6 +26,11 @@ static void report(struct fixture *fixture, uint64_t boot, const char *version, 
     one.leaving = leaving;
     assert_int_equal(apply_one(fixture, &one, &acknowledged), KVR_OK);
     free(facts);
+}
+
+static void report(struct fixture *fixture, uint64_t boot, const char *version, bool leaving)
+{
+    report_with(fixture, boot, version, NULL, leaving);
 }
 
 struct seen {
@@ -76,6 +84,59 @@ static void a_new_start_says_its_changes(void **state)
     assert_int_equal(strlen(seen.text), length); /* and no others */
 }
 
+/* What the marks of a start with `second` after one with `first` say of options; NULL: nothing. */
+static void options_are_marked(const char *first, const char *second, const char *before,
+                               const char *after)
+{
+    static struct kvr_agent_facts was, is;
+    struct kvr_report report = {.facts = &is};
+    struct mark marks[MARK_KIND_END];
+    uint32_t count, options = 0;
+
+    strcpy(was.options, first);
+    strcpy(is.options, second);
+    count = marks_of(&was, true, &report, marks);
+    for (uint32_t i = 0; i < count; i++) {
+        if (marks[i].kind != MARK_OPTIONS)
+            continue;
+        options++;
+        assert_string_equal(marks[i].before, before);
+        assert_string_equal(marks[i].after, after);
+    }
+    assert_int_equal(options, before != NULL);
+}
+
+static void a_new_start_says_which_options_differ(void **state)
+{
+    static char longest[KVR_AGENT_OPTIONS_BYTES], other[KVR_AGENT_OPTIONS_BYTES];
+    struct fixture *fixture = *state;
+    struct seen seen = {""};
+
+    options_are_marked("name=a beat=2s", "name=a beat=2s", NULL, NULL);
+    options_are_marked("name=a beat=2s rail=x", "name=a beat=3s rail=x", "beat=2s", "beat=3s");
+    options_are_marked("name=a", "name=a beat=3s", "", "beat=3s");
+    options_are_marked("name=a beat=3s digest=full", "name=a", "beat=3s digest=full", "");
+    options_are_marked("name=a rail=x", "name=a rail=x,y", "rail=x", "rail=x,y");
+    /* An older agent was replaced, or came back. */
+    options_are_marked("", "name=a beat=3s", NULL, NULL);
+    options_are_marked("name=a beat=3s", "", NULL, NULL);
+    /* What was cut may be the same. */
+    options_are_marked("name=a rail=x ...", "name=a beat=3s", "rail=x", "");
+    options_are_marked("name=a beat=3s", "name=b ...", "name=a", "name=b");
+    options_are_marked("name=a ...", "name=a rail=x ...", NULL, NULL);
+    /* Words of another program. */
+    options_are_marked("  = a==  ", "...... =...", "= a==", "=...");
+    memset(longest, 'l', sizeof(longest) - 1);
+    memset(other, 'o', sizeof(other) - 1);
+    longest[1] = other[1] = '=';
+    options_are_marked(longest, other, longest, other);
+
+    report_with(fixture, 7, "1.0", "name=decode-0 beat=2s", false);
+    report_with(fixture, 8, "1.0", "name=decode-0 beat=3s", false);
+    assert_true(store_list_marks(fixture->store, WALL, WALL, 100, add, &seen));
+    assert_non_null(strstr(seen.text, "options beat=2s>beat=3s;"));
+}
+
 static void marks_go_after_their_time(void **state)
 {
     struct fixture *fixture = *state;
@@ -122,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_STORE(a_start_is_marked_once),
         WITH_STORE(a_new_start_says_its_changes),
+        WITH_STORE(a_new_start_says_which_options_differ),
         WITH_STORE(marks_go_after_their_time),
         WITH_STORE(the_api_has_a_window_of_them),
     };

@@ -331,7 +331,9 @@ static void options_complete_values(void **state)
          .help = "Where."},
         {.name = "peer",
          .section = "birds",
+         .max = 4,
          .port = 9470,
+         .url = true,
          KVR_OPTION_LIST(struct birds, peers),
          .help = "Others."},
         {.name = "kind",
@@ -343,7 +345,8 @@ static void options_complete_values(void **state)
     };
     const struct kvr_command birds_command = {
         .name = "birds", .description = "", .options = bird_rows, .option_count = 3};
-    const char *const good[] = {"birds", "--peer", "a,[::1], 10.0.0.1:0", "--kind", "owl"};
+    const char *const good[] = {"birds",  "--peer",  "a,[::1], 10.0.0.1:0", "--kind", "owl",
+                                "--peer", "http://b"};
     static const struct {
         const char *option, *value, *sentence;
     } bad[] = {
@@ -353,6 +356,10 @@ static void options_complete_values(void **state)
         {"--peer", "a,b:",
          "birds: --peer is 'a,b:', but must be host, host:port or [IPv6]:port, "
          "as in 10.0.0.7:9470\n"},
+        {"--peer", "https://a:b",
+         "birds: --peer is 'https://a:b', but must be host, host:port or [IPv6]:port, "
+         "as in 10.0.0.7:9470\n"},
+        {"--peer", "a,b,c,d,e", "birds: --peer is 'a,b,c,d,e', but must have at most 4 items\n"},
         {"--kind", "dodo", "birds: --kind is 'dodo', but dodos died out: use a dove\n"},
         {"--kind", "cat", "birds: --kind is 'cat', but must be one of dove|owl\n"},
     };
@@ -360,12 +367,13 @@ static void options_complete_values(void **state)
 
     (void)state;
     memset(&birds, 0, sizeof(birds));
-    assert_true(kvr_options_load(&birds_command, 5, (char **)(uintptr_t)good, &birds, &status));
+    assert_true(kvr_options_load(&birds_command, 7, (char **)(uintptr_t)good, &birds, &status));
     assert_string_equal(birds.at, "127.0.0.1:9480");
-    assert_int_equal(birds.peers.count, 3);
+    assert_int_equal(birds.peers.count, 4);
     assert_string_equal(birds.peers.items[0], "a:9470");
     assert_string_equal(birds.peers.items[1], "[::1]:9470");
     assert_string_equal(birds.peers.items[2], "10.0.0.1:0");
+    assert_string_equal(birds.peers.items[3], "http://b:9470");
     assert_string_equal(birds.kind, "owl");
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         const char *const wrong[] = {"birds", bad[i].option, bad[i].value};

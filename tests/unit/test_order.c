@@ -62,7 +62,7 @@ static void order_reaches_every_source_until_it_is_taken(void **state)
     assert_int_equal(ask(fixture, KVR_ORDER_ABANDON, -1),
                      KVR_OK); /* a second order is not sent twice */
     store_close(fixture->store);
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
+    assert_int_equal(store_open_writer(&fixture->place, &fixture->store, NULL), KVR_OK);
     apply_close(fixture->apply);
     fixture->apply = apply_open(fixture->store, fixture->fleet);
     assert_int_equal(asked(fixture, "prefill-0", 7, orders), 2);
@@ -212,6 +212,33 @@ static void agents_are_drained_each_for_itself(void **state)
     assert_int_equal(asked(fixture, "prefill-1", 7, orders), 0);
 }
 
+static void fleets_are_asked_to_record(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+    struct kvr_order orders[KVR_ORDERS_MAX];
+    uint64_t acknowledged;
+    uint32_t count;
+
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    strcpy(report.agent, "prefill-1");
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_RECORD, "prefill-2", 0), KVR_NOT_FOUND);
+    assert_int_equal(ask_of(fixture, KVR_ORDER_RECORD, "prefill-1", 0), KVR_OK);
+    assert_int_equal(asked(fixture, "prefill-0", 7, orders), 0);
+    assert_true(store_begin(fixture->store));
+    assert_true(store_add_record_order(fixture->store, "*", 75 * KVR_S, WALL, &count));
+    assert_true(store_commit(fixture->store));
+    assert_int_equal(count, 2);
+    for (int i = 0; i < 2; i++) { /* the later one alone */
+        assert_int_equal(asked(fixture, i == 0 ? "prefill-0" : "prefill-1", 7, orders), 1);
+        assert_int_equal(orders[0].kind, KVR_ORDER_RECORD);
+        assert_int_equal(orders[0].lease_ns, 75 * KVR_S);
+    }
+}
+
 static bool parses(const char *path, kvr_order_kind kind, const char *object)
 {
     const struct api_query none = {0};
@@ -240,6 +267,7 @@ static void paths_name_what_the_order_is_of(void **state)
         parses("/api/v1/transfers/0123456789abcdef/cancel", KVR_ORDER_CANCEL, "0123456789abcdef"));
     assert_true(parses("/api/v1/agents/prefill-0/drain", KVR_ORDER_DRAIN, "prefill-0"));
     assert_true(parses("/api/v1/agents/prefill-0/resume", KVR_ORDER_RESUME, "prefill-0"));
+    assert_false(parses("/api/v1/agents/prefill-0/record", KVR_ORDER_RECORD, "prefill-0"));
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         for (int kind = 0; kind < KVR_ORDER_KIND_END; kind++)
             assert_false(parses(wrong[i], (kvr_order_kind)kind, "a"));
@@ -257,6 +285,7 @@ int main(void)
         WITH_STORE(a_cancel_goes_to_the_target),
         WITH_STORE(a_cancel_of_a_waiting_fetch_names_the_request),
         WITH_STORE(agents_are_drained_each_for_itself),
+        WITH_STORE(fleets_are_asked_to_record),
         cmocka_unit_test(paths_name_what_the_order_is_of),
     };
 

@@ -327,6 +327,22 @@ static void first_fetches_fail_with_the_first_trial(void **state)
     }
 }
 
+/* That pair showed that the peer can be reached. Losing it again is no first trial. */
+static void a_pair_that_came_back_ends_the_first_trial(void **state)
+{
+    (void)open_outbound(state);
+    publish_for(1);
+    publish_all();
+    outbound.peers[0].up_at = now;
+    lose_all_pairs();
+    group_says(PUSH_RAIL_BACK, 0, NULL);
+    group_says(PUSH_NO_RAIL, 0, NULL);
+    tick(SILENCE + SILENCE / 4 - 1);
+    assert_int_equal(machine_sent_count(KVR_MSG_FAIL), 0);
+    tick(1);
+    assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
+}
+
 /* Nothing is lost by that: the other groups were tried at the same time. */
 static void in_the_first_trial_others_are_asked_at_once(void **state)
 {
@@ -432,6 +448,30 @@ static void a_fresh_endpoint_has_its_trial(void **state)
     assert_int_equal(machine_sent(KVR_MSG_FAIL)->reason.status, KVR_NO_RAIL);
 }
 
+/* Its trial began before NO_RAIL: the peer's rail was replaced, say. It gets a fresh endpoint once
+ * more, for later fetches. Where another pair of the rail broke before, that one had no trial. */
+static void a_trial_that_is_over_is_not_waited_for_again(void **state)
+{
+    const kvr_ns soon = kvr_group_soon(SILENCE), early = soon / 5;
+    struct kvr_group_message recycled = {.head.kind = KVR_GROUP_RECYCLED,
+                                         .recycled = {.ended = 1, .epoch = 2}},
+                             broken = {.head.kind = KVR_GROUP_PAIR_BROKEN,
+                                       .pair_broken = {.status = KVR_TIMED_OUT, .fresh = true}};
+
+    (void)state;
+    for (unsigned earlier = 0; earlier < 2; earlier++) {
+        (void)lose_a_peer_that_was_reached();
+        outbound.peers[0].repair_at[0] = earlier > 0 ? now + SILENCE : KVR_NEVER;
+        tick(early);
+        outbound_group(&outbound, now, &broken);
+        tick(SILENCE / 4);
+        assert_int_equal(machine_command_count(KVR_GROUP_RECYCLE), 1);
+        outbound_group(&outbound, now, &recycled);
+        tick(soon - early - SILENCE / 4);
+        assert_int_equal(machine_sent_count(KVR_MSG_FAIL), earlier > 0 ? 0 : 1);
+    }
+}
+
 /* The target had every page. That says nothing of the pairs, for which another fetch waits. */
 static void what_moved_no_page_proves_no_pair(void **state)
 {
@@ -462,11 +502,13 @@ int main(void)
         cmocka_unit_test(without_failover_it_says_so),
         cmocka_unit_test(a_second_grant_changes_nothing),
         cmocka_unit_test(first_fetches_fail_with_the_first_trial),
+        cmocka_unit_test(a_pair_that_came_back_ends_the_first_trial),
         cmocka_unit_test(in_the_first_trial_others_are_asked_at_once),
         cmocka_unit_test(without_a_rail_it_fails_soon),
         cmocka_unit_test(without_a_rail_it_fails_after_a_while),
         cmocka_unit_test(the_wait_counts_from_the_last_answer),
         cmocka_unit_test(a_fresh_endpoint_has_its_trial),
+        cmocka_unit_test(a_trial_that_is_over_is_not_waited_for_again),
         cmocka_unit_test(what_moved_no_page_proves_no_pair),
     };
 

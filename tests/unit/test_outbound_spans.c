@@ -5,9 +5,20 @@
 #include "prefill-agent/source_transfer.h"
 #include "tests/support/outbound_case.h"
 
-static struct kvr_spans spans; /* of the last ENDED */
+static struct kvr_spans spans; /* of the last ENDED, as all below */
+static struct kvr_page_run runs[SMALL_PAGES];
+static uint32_t run_count, unrecorded;
+static kvr_role pages_role;
 static kvr_status ended_as;
 static bool has_ended, has_spans, has_book;
+
+static void take_run(void *self, uint32_t group, struct kvr_page_run run)
+{
+    (void)self;
+    assert_int_equal(group, 0);
+    assert_true(run_count < SMALL_PAGES);
+    runs[run_count++] = run;
+}
 
 static void take_event(void *self, const struct kvr_event *event)
 {
@@ -21,6 +32,12 @@ static void take_event(void *self, const struct kvr_event *event)
     has_spans = event->spans_bytes > 0;
     if (has_spans)
         assert_int_equal(kvr_spans_unpack(event->spans, event->spans_bytes, &spans), KVR_OK);
+    run_count = 0;
+    unrecorded = event->unrecorded;
+    if (event->pages_bytes > 0)
+        assert_int_equal(
+            kvr_page_runs_unpack(event->pages, event->pages_bytes, &pages_role, take_run, NULL),
+            KVR_OK);
 }
 
 static int open_spans(void **state)
@@ -38,7 +55,7 @@ static int open_spans(void **state)
 
 /* The target has everything a second after the GRANT, or the transfer fails; the rail thread has
  * posted layer 0 alone, over rail 1. */
-static void transfer_ends(uint64_t nonce, kvr_status status)
+static void transfer_begins(uint64_t nonce)
 {
     struct push_job *job;
 
@@ -57,12 +74,22 @@ static void transfer_ends(uint64_t nonce, kvr_status status)
         (struct push_pair){.pair = {.rail = 1}, .count = 3, .bytes = 3000, .repeated = 1};
     job->posts.pairs[1] = (struct push_pair){
         .pair = {.rail = 1, .target_rail = 1}, .count = 2, .bytes = 2000, .repeated = 0};
+}
+
+static void transfer_settles(uint64_t nonce, kvr_status status)
+{
     tick(KVR_S);
     message(0, nonce, status == KVR_OK ? KVR_MSG_LANDED : KVR_MSG_CANCEL, status);
     group_says(PUSH_STOPPED, 0, NULL);
     group_closes();
     assert_true(has_ended);
     assert_int_equal(ended_as, status);
+}
+
+static void transfer_ends(uint64_t nonce, kvr_status status)
+{
+    transfer_begins(nonce);
+    transfer_settles(nonce, status);
 }
 
 static void spans_come_with_the_end(void **state)
@@ -131,6 +158,66 @@ static void the_book_is_given_back(void **state)
     assert_int_equal(outbound.memory->used_bytes, used);
 }
 
+static void asked(kvr_ns length)
+{
+    struct kvr_machine machine = outbound_machine(&outbound);
+    const struct kvr_order order = {.kind = KVR_ORDER_RECORD, .lease_ns = length};
+
+    (void)machine.order(machine.self, now, &order);
+}
+
+/* Pages 0, 2, 4, 6: no two are neighbours. */
+static void pages_come_while_a_recorder_asks(void **state)
+{
+    size_t used = outbound.memory->used_bytes;
+
+    (void)state;
+    transfer_ends(NONCE, KVR_OK);
+    assert_int_equal(run_count, 0);
+    asked(KVR_S + KVR_MS); /* the transfer takes a second */
+    transfer_ends(NONCE + 1, KVR_OK);
+    assert_int_equal(run_count, SMALL_PLANNED);
+    assert_int_equal(pages_role, KVR_ROLE_SOURCE);
+    for (uint32_t i = 0; i < SMALL_PLANNED; i++) {
+        assert_int_equal(runs[i].page_first, 2 * i);
+        assert_int_equal(runs[i].page_count, 1);
+    }
+    assert_int_equal(unrecorded, 0);
+    transfer_ends(NONCE + 2, KVR_OK); /* the recorder did not ask again */
+    assert_int_equal(run_count, 0);
+    assert_int_equal(outbound.memory->used_bytes, used);
+}
+
+static void pages_of_one_of_many_are_sent(void **state)
+{
+    (void)state;
+    outbound.pages.every = NONCE;
+    transfer_ends(NONCE, KVR_OK);
+    assert_int_equal(run_count, SMALL_PLANNED);
+    transfer_ends(NONCE + 1, KVR_OK);
+    assert_int_equal(run_count, 0);
+}
+
+/* All of the arena is taken when the transfer ends. */
+static void pages_without_memory_are_counted(void **state)
+{
+    static void *blocks[MACHINE_MEMORY_BYTES / KVR_PAGE_RUNS_BYTES_MAX + 1];
+    uint32_t count = 0;
+
+    (void)state;
+    asked(60 * KVR_S);
+    transfer_begins(NONCE);
+    while ((blocks[count] = kvr_buddy_alloc(outbound.memory, KVR_PAGE_RUNS_BYTES_MAX)) != NULL)
+        count++;
+    assert_true(count > 0);
+    transfer_settles(NONCE, KVR_OK);
+    assert_true(has_spans);
+    assert_int_equal(run_count, 0);
+    assert_int_equal(unrecorded, 1);
+    while (count > 0)
+        kvr_buddy_free(outbound.memory, blocks[--count]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +227,9 @@ int main(void)
         cmocka_unit_test_setup(a_slow_one_is_sent, open_spans),
         cmocka_unit_test_setup(none_are_noted_where_none_are_sent, open_spans),
         cmocka_unit_test_setup(the_book_is_given_back, open_spans),
+        cmocka_unit_test_setup(pages_come_while_a_recorder_asks, open_spans),
+        cmocka_unit_test_setup(pages_of_one_of_many_are_sent, open_spans),
+        cmocka_unit_test_setup(pages_without_memory_are_counted, open_spans),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

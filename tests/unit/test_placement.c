@@ -223,9 +223,10 @@ static json_t *pairs_of(struct fixture *fixture, struct metrics *metrics, int co
     json_t *json;
 
     assert_int_equal(answer.status, 200);
-    json = json_loads(answer.body, 0, NULL);
+    assert_non_null(answer.ready);
+    json = json_loadb(answer.ready->text, answer.ready->size, 0, NULL);
     assert_non_null(json);
-    free(answer.body);
+    ready_drop(answer.ready);
     return json;
 }
 

@@ -20,7 +20,7 @@ static kvr_ns at(unsigned round)
     return KVR_S + round * KVR_MS;
 }
 
-static void open_rails(unsigned first_ms, unsigned second_ms)
+static void open_rails_to(uint32_t target_rails, unsigned first_ms, unsigned second_ms)
 {
     memset(idle_rounds, 0, sizeof(idle_rounds));
     memset(on, 0, sizeof(on));
@@ -28,8 +28,13 @@ static void open_rails(unsigned first_ms, unsigned second_ms)
     every_ms[1] = second_ms;
     fixture_open_as(&fixture, &(struct kvr_group_options){
                                   .rail_count = 2, .window_writes = WINDOW, .ring_entries = 64});
-    peer_add(&fixture, 0, 2);
+    peer_add(&fixture, 0, target_rails);
     kvr_group_step(fixture.group, at(0));
+}
+
+static void open_rails(unsigned first_ms, unsigned second_ms)
+{
+    open_rails_to(2, first_ms, second_ms);
 }
 
 static void post_all(void)
@@ -139,6 +144,58 @@ static void a_refusal_holds_nobody_without_doorbells(void **state)
     fake_rings_by_itself = false;
 }
 
+static kvr_status post_to(uint64_t target_rails, struct kvr_pair *ret_pair)
+{
+    struct kvr_group_piece piece = {&fixture.local, &fixture.remote, 0, 0, WRITE_BYTES, NULL};
+    struct kvr_group_post post = {
+        .pieces = &piece, .piece_count = 1, .rails = target_rails, .token = fixture.token};
+    kvr_status status = kvr_group_post(fixture.group, &post, ret_pair);
+
+    fixture.token += status == KVR_OK;
+    return status;
+}
+
+/* Two pairs for each rail of ours. Rail 0 is full, and would still end first. Rail 1 is slow, and
+ * one of its pairs rests. */
+static void open_full_and_slow(void)
+{
+    struct kvr_pair pair;
+    unsigned round = 1;
+
+    open_rails_to(4, 1, 8);
+    for (unsigned rail = 0; rail < 2; rail++, round += 10) {
+        kvr_group_step(fixture.group, at(round));
+        assert_int_equal(post_to(UINT64_C(1) << rail, &pair), KVR_OK);
+        assert_int_equal(pair.rail, rail);
+        kvr_group_step(fixture.group, at(round + every_ms[rail]));
+        finish(fixture.rails[rail].newest, 0, KVR_OK);
+        kvr_group_step(fixture.group, at(round + every_ms[rail]));
+    }
+    while (post_to(1 << 0 | 1 << 2, &pair) == KVR_OK)
+        ;
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(post_to(1 << 1, &pair), KVR_OK);
+}
+
+/* Both pairs of the slow rail would end at the same time: the queue of the rail is before the next
+ * write on either. Over the one that rests it leaves at once, wherever the search begins. Else the
+ * luck of the turn decides which tenant's write finds room. */
+static void of_equal_pairs_one_that_rests_is_taken(void **state)
+{
+    (void)state;
+    for (unsigned turns = 0; turns < 4; turns++) {
+        struct kvr_pair pair;
+
+        open_full_and_slow();
+        for (unsigned i = 0; i < turns; i++)
+            assert_int_equal(post_to(1 << 7, &pair), KVR_NO_RAIL);
+        assert_int_equal(post_to(0, &pair), KVR_OK);
+        assert_int_equal(pair.rail, 1);
+        assert_int_equal(pair.target_rail, 3);
+        kvr_group_close(fixture.group);
+    }
+}
+
 /* A few bytes took a second: a larger write takes at least as long. */
 static void a_crawl_is_never_taken_for_fast(void **state)
 {
@@ -160,6 +217,7 @@ int main(void)
         cmocka_unit_test(a_stuck_rail_holds_nobody),
         cmocka_unit_test(short_queues_fill_every_window),
         cmocka_unit_test(a_refusal_holds_nobody_without_doorbells),
+        cmocka_unit_test(of_equal_pairs_one_that_rests_is_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

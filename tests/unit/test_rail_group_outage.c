@@ -10,28 +10,33 @@
 #define FROM    KVR_S /* the first write leaves then */
 
 static struct group_fixture fixture;
+static bool last_was_fresh; /* the last pair that broke */
 
-static struct kvr_rail_address address_of(uint32_t epoch)
+static struct kvr_rail_address address_of(uint32_t rail, uint32_t epoch)
 {
-    return (struct kvr_rail_address){.epoch = epoch,
+    return (struct kvr_rail_address){.rail = rail,
+                                     .epoch = epoch,
                                      .bytes = 1,
-                                     .address = {'a'},
+                                     .address = {(uint8_t)('a' + rail)},
                                      .scratch_bytes = 4096,
                                      .scratch = {.key = 7000, .base = 64}};
 }
 
-/* A rail of ours and one of the peer's. The pair has carried its warm-up. */
-static void open_warm_pair(void)
+/* So many rails of ours and as many of the peer's. Each pair has carried its warm-up. */
+static void open_warm_pairs(uint32_t count)
 {
     struct kvr_peer_rails *rails = &fixture.peer_rails[0];
 
-    fixture_open_as(
-        &fixture, &(struct kvr_group_options){
-                      .rail_count = 1, .ring_entries = 64, .silence_ns = SILENCE, .warm_up = true});
-    rails->rail_count = 1;
-    rails->rails[0] = address_of(1);
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = count,
+                                                          .ring_entries = 64,
+                                                          .silence_ns = SILENCE,
+                                                          .warm_up = true});
+    rails->rail_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        rails->rails[i] = address_of(i, 1);
     command(&fixture, KVR_GROUP_PEER_ADD, 0, rails);
-    finish_all(fixture.rails[0].newest);
+    for (uint32_t i = 0; i < count; i++)
+        finish_all(fixture.rails[i].newest);
     fixture_settle(&fixture, FROM);
 }
 
@@ -58,6 +63,7 @@ static unsigned broken_at(kvr_ns at)
     kvr_group_step(fixture.group, at);
     while (fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message)) {
         assert_int_equal(message.pair_broken.status, KVR_TIMED_OUT);
+        last_was_fresh = message.pair_broken.fresh;
         count++;
     }
     return count;
@@ -95,10 +101,10 @@ static void pairs_do_not_fail_one_bound_after_the_other(void **state)
 /* The peer ends its epoch because it misses writes. Then our endpoint is replaced. */
 static void fresh_endpoints_do_not_begin_the_silence_anew(void **state)
 {
-    struct kvr_rail_address successor = address_of(2);
+    struct kvr_rail_address successor = address_of(0, 2);
 
     (void)state;
-    open_warm_pair();
+    open_warm_pairs(1);
     assert_int_equal(post_one(), KVR_OK);
     assert_int_equal(broken_at(FROM + SILENCE / 4), 0);
     tell_at(FROM + SILENCE / 4, (struct kvr_group_message){.head.kind = KVR_GROUP_PEER_RAIL,
@@ -114,11 +120,58 @@ static void fresh_endpoints_do_not_begin_the_silence_anew(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* A peer's rail is replaced in the silence. Nothing comes through to its fresh endpoint, as over
+ * the other pair: when that breaks, no pair is left that would carry what hung there. */
+static void a_fresh_pair_of_a_silent_peer_is_on_trial(void **state)
+{
+    static const kvr_status rows[] = {KVR_OK, KVR_AGAIN}; /* tcp refuses until it is connected */
+    struct kvr_rail_address successor = address_of(1, 2);
+
+    (void)state;
+    for (unsigned row = 0; row < 2; row++) {
+        const kvr_ns end = FROM + SILENCE;
+
+        open_warm_pairs(2);
+        assert_int_equal(post_one(), KVR_OK);
+        fixture.rails[1].newest->next_write = rows[row];
+        tell_at(end - SILENCE / 4,
+                (struct kvr_group_message){.head.kind = KVR_GROUP_PEER_RAIL,
+                                           .peer_rail = {.address = &successor}});
+        assert_int_equal(broken_at(end - 1), 0);
+        assert_true(kvr_group_wake_at(fixture.group, end - 1, KVR_S) <= end);
+        assert_int_equal(broken_at(end), 1);
+        assert_false(last_was_fresh);
+        assert_int_equal(post_one(), KVR_NO_RAIL);
+        assert_int_equal(broken_at(end - SILENCE / 4 + SOON - 1), 0);
+        assert_int_equal(broken_at(end - SILENCE / 4 + SOON), 1); /* its own time is whole */
+        assert_true(last_was_fresh);
+        kvr_group_close(fixture.group);
+    }
+}
+
+/* It comes through. */
+static void a_fresh_pair_that_answers_carries_on(void **state)
+{
+    struct kvr_rail_address successor = address_of(1, 2);
+
+    (void)state;
+    open_warm_pairs(2);
+    assert_int_equal(post_one(), KVR_OK);
+    tell_at(FROM + SILENCE - 1, (struct kvr_group_message){.head.kind = KVR_GROUP_PEER_RAIL,
+                                                           .peer_rail = {.address = &successor}});
+    assert_int_equal(broken_at(FROM + SILENCE), 1);
+    assert_int_equal(post_one(), KVR_NO_RAIL);
+    finish_all(fixture.rails[1].newest);
+    fixture_settle(&fixture, FROM + SILENCE + 1);
+    assert_int_equal(post_one(), KVR_OK);
+    kvr_group_close(fixture.group);
+}
+
 /* One that is replaced just before the bound has the time to connect. */
 static void a_late_endpoint_has_its_trial(void **state)
 {
     (void)state;
-    open_warm_pair();
+    open_warm_pairs(1);
     assert_int_equal(post_one(), KVR_OK);
     assert_int_equal(broken_at(FROM + SILENCE - 1), 0);
     recycle_at(FROM + SILENCE - 1);
@@ -153,7 +206,7 @@ static void after_a_rest_the_bound_is_whole(void **state)
     const kvr_ns later = FROM + 10 * SILENCE;
 
     (void)state;
-    open_warm_pair();
+    open_warm_pairs(1);
     assert_int_equal(post_one(), KVR_OK);
     assert_int_equal(broken_at(FROM + SILENCE), 1);
     fixture_settle(&fixture, later);
@@ -171,7 +224,7 @@ static void after_a_rest_the_bound_is_whole(void **state)
 static void what_ends_with_its_endpoint_proves_nothing(void **state)
 {
     (void)state;
-    open_warm_pair();
+    open_warm_pairs(1);
     assert_int_equal(post_one(), KVR_OK);
     assert_int_equal(post_one(), KVR_OK);
     assert_false(fixture.rails[0].newest->writes[1].acknowledged);
@@ -191,6 +244,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_do_not_fail_one_bound_after_the_other),
         cmocka_unit_test(fresh_endpoints_do_not_begin_the_silence_anew),
+        cmocka_unit_test(a_fresh_pair_of_a_silent_peer_is_on_trial),
+        cmocka_unit_test(a_fresh_pair_that_answers_carries_on),
         cmocka_unit_test(a_late_endpoint_has_its_trial),
         cmocka_unit_test(an_answer_ends_the_silence),
         cmocka_unit_test(after_a_rest_the_bound_is_whole),

@@ -298,6 +298,34 @@ static void every_spare_rail_is_tried_after_a_break(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* The pairs worked, and all are silent. One of them is fresh: its own time is not waited for. */
+static void spare_rails_are_tried_beside_a_fresh_pair(void **state)
+{
+    const kvr_ns silent = 2 + SILENCE, end = silent + kvr_group_soon(SILENCE);
+    struct kvr_rail_address successor;
+    struct kvr_group_message fresh = {.head.kind = KVR_GROUP_PEER_RAIL,
+                                      .peer_rail.address = &successor};
+
+    (void)state;
+    open_rails("aaaa", "aaaa");
+    until(FROM);
+    for (uint32_t rail = 0; rail < 4; rail++)
+        finish_all(fixture.rails[rail].newest);
+    until(2);
+    for (uint32_t rail = 0; rail < 4; rail++)
+        assert_int_equal(post_one(), KVR_OK);
+    until(silent - 1);
+    successor = fixture.peer_rails[0].rails[0];
+    successor.epoch++;
+    fixture_tell(&fixture, silent - 1, &fresh);
+    for (kvr_ns at = silent; at < end; at += SILENCE / 100) {
+        until(at);
+        assert_int_equal(post_one(), KVR_NO_RAIL);
+    }
+    assert_int_equal(rails_tried(), 0xf);
+    kvr_group_close(fixture.group);
+}
+
 /* Short bounds leave a second to connect, as far as they can. */
 static void trials_leave_a_second(void **state)
 {
@@ -321,6 +349,7 @@ int main(void)
         cmocka_unit_test(pair_whose_write_ends_late_is_tried_then),
         cmocka_unit_test(every_spare_rail_is_tried_before_a_transfer_gives_up),
         cmocka_unit_test(every_spare_rail_is_tried_after_a_break),
+        cmocka_unit_test(spare_rails_are_tried_beside_a_fresh_pair),
         cmocka_unit_test(trials_leave_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

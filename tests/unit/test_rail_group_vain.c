@@ -158,7 +158,7 @@ static bool breaks_shared(void)
     struct kvr_group_message message;
 
     finish(fixture.rails[0].newest, 0, KVR_RAIL_FAILED);
-    fixture_settle(&fixture, 2);
+    fixture_settle(&fixture, 9);
     assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
     return message.pair_broken.shared;
 }
@@ -191,6 +191,66 @@ static void pair_that_carries_writes_is_spared(void **state)
     kvr_group_close(fixture.group);
 }
 
+/* The first write fails, and the next one comes through: the loop has the pair tried anew, as one
+ * that never worked. */
+static void pair_that_worked_too_late_is_tried_anew(void **state)
+{
+    struct kvr_group_message message,
+        renew = {.head.kind = KVR_GROUP_PAIR_RENEW, .pair_renew = {.peer = 0, .rail = 0}};
+
+    (void)state;
+    fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 1, .ring_entries = 64});
+    peer_add(&fixture, 0, 1);
+    assert_int_equal(post_one(), KVR_OK);
+    assert_int_equal(post_one(), KVR_OK);
+    finish(fixture.rails[0].newest, 0, KVR_RAIL_FAILED);
+    finish(fixture.rails[0].newest, 0, KVR_OK);
+    fixture_settle(&fixture, 2);
+    assert_true(fixture_told(&fixture, KVR_GROUP_PAIR_BROKEN, &message));
+    assert_false(message.pair_broken.proven);
+    assert_int_equal(post_one(), KVR_NO_RAIL);
+    fixture_tell(&fixture, 3, &renew);
+    assert_int_equal(post_one(), KVR_OK);
+    kvr_group_close(fixture.group);
+}
+
+static void carries(uint32_t peer, kvr_ns now)
+{
+    struct kvr_pair pair;
+
+    assert_int_equal(post(&fixture, peer, &pair), KVR_OK);
+    finish_all(fixture.rails[0].newest);
+    fixture_settle(&fixture, now);
+}
+
+/* An endpoint may end while nothing is on its way. Writes that came through before say nothing
+ * then. A peer's write that broke off is no end of ours. */
+static void endpoint_that_ended_is_not_worth_keeping(void **state)
+{
+    static const struct {
+        kvr_status error;
+        bool carries_after, shared;
+    } rows[] = {{KVR_RAIL_FAILED, false, false},
+                {KVR_RAIL_FAILED, true, true},
+                {KVR_PEER_LOST, false, true}};
+
+    (void)state;
+    for (unsigned row = 0; row < 3; row++) {
+        fixture_open_as(&fixture, &(struct kvr_group_options){.rail_count = 1, .ring_entries = 64});
+        peer_add(&fixture, 0, 1);
+        peer_add(&fixture, 1, 1);
+        carries(1, 1);
+        fake_push(fixture.rails[0].newest, (struct kvr_completion){.kind = KVR_COMPLETION_FAILED,
+                                                                   .status = rows[row].error});
+        fixture_settle(&fixture, 2);
+        if (rows[row].carries_after)
+            carries(1, 3);
+        assert_int_equal(post_one(), KVR_OK);
+        assert_int_equal(breaks_shared(), rows[row].shared);
+        kvr_group_close(fixture.group);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +261,8 @@ int main(void)
         cmocka_unit_test(pairs_are_tried_by_turns),
         cmocka_unit_test(untried_pair_is_not_worth_an_endpoint),
         cmocka_unit_test(pair_that_carries_writes_is_spared),
+        cmocka_unit_test(endpoint_that_ended_is_not_worth_keeping),
+        cmocka_unit_test(pair_that_worked_too_late_is_tried_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
 /* Goal: an answer that is kept can be shared by connections that outlive it, has an ETag of its
  * bytes, and its gzip is the same bytes.
- * Method: the answer alone; zlib's own reader. */
+ * Method: the answer alone; gunzip reads it. */
 #include "tests/support/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <zlib.h>
+#include <unistd.h>
 
 #include "http/ready.h"
 
@@ -18,22 +19,36 @@ static struct ready *of(const char *begin, size_t times)
     return ready_make(text, length * times, "application/json");
 }
 
+/* What gunzip makes of it. */
+static size_t unzip(const struct ready *ready, char *text, size_t room)
+{
+    char name[] = "/tmp/ready.XXXXXX", command[64];
+    int file = mkstemp(name);
+    size_t size;
+    FILE *out;
+
+    assert_true(file >= 0);
+    assert_int_equal(write(file, ready->zipped, ready->zipped_size), ready->zipped_size);
+    close(file);
+    snprintf(command, sizeof(command), "gunzip -c <%s", name);
+    out = popen(command, "re");
+    assert_non_null(out);
+    size = fread(text, 1, room, out);
+    assert_int_equal(pclose(out), 0);
+    unlink(name);
+    return size;
+}
+
 static void the_zipped_bytes_are_the_same(void **state)
 {
     struct ready *ready = of("{\"agents\":[]}", 1000);
-    z_stream stream = {.next_in = ready->zipped, .avail_in = (uInt)ready->zipped_size};
     char *text = malloc(ready->size + 1);
 
     (void)state;
     assert_non_null(ready->zipped);
     assert_true(ready->zipped_size < ready->size / 20);
-    stream.next_out = (Bytef *)text;
-    stream.avail_out = (uInt)ready->size + 1;
-    assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
-    assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
-    assert_int_equal(stream.total_out, ready->size);
+    assert_int_equal(unzip(ready, text, ready->size + 1), ready->size);
     assert_memory_equal(text, ready->text, ready->size);
-    inflateEnd(&stream);
     free(text);
     ready_drop(ready);
 }

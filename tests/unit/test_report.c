@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
+#include "trace/page_runs.h"
 #include "trace/report.h"
-#include "trace/spans.h"
 
 static struct kvr_event sample_event(void)
 {
@@ -68,6 +68,8 @@ static void sample_facts(struct kvr_agent_facts *facts)
     facts->peers_warm = 3;
     facts->secure = true;
     strcpy(facts->provider, "tcp");
+    memset(facts->scheduler, 's', sizeof(facts->scheduler) - 1);
+    memset(facts->options, 'o', sizeof(facts->options) - 1);
     facts->counters[KVR_COUNTER_STALE_WRITES] = 9;
     facts->rail_count = KVR_RAILS_MAX;
     for (int i = 0; i < KVR_RAILS_MAX; i++) {
@@ -220,6 +222,41 @@ static void report_brings_the_spans_of_an_end(void **state)
     kvr_report_free(decoded);
 }
 
+/* Beside spans or without them; those of a newer agent may be longer. */
+static void report_brings_the_page_tables_of_an_end(void **state)
+{
+    static uint8_t pages[KVR_PAGE_RUNS_BYTES_MAX + 1];
+    const uint8_t spans[] = {7, 8};
+    struct kvr_event events[3] = {sample_event(), sample_event(), sample_event()};
+    struct kvr_report report = {
+        .agent = "decode-0", .sequence_first = 1, .events = events, .event_count = 3};
+    struct kvr_report *decoded;
+    uint8_t *bytes;
+    size_t size;
+
+    (void)state;
+    memset(pages, 0x5a, sizeof(pages));
+    events[0].pages = events[1].pages = events[2].pages = pages;
+    events[0].pages_bytes = KVR_PAGE_RUNS_BYTES_MAX;
+    events[1].pages_bytes = KVR_PAGE_RUNS_BYTES_MAX + 1;
+    events[2].pages_bytes = 3;
+    events[2].spans = spans;
+    events[2].spans_bytes = sizeof(spans);
+    events[2].unrecorded = 5; /* the agent's own count */
+    assert_int_equal(kvr_report_encode(&report, &bytes, &size), KVR_OK);
+    assert_int_equal(kvr_report_decode(bytes, size, &decoded, NULL), KVR_OK);
+    free(bytes);
+    assert_int_equal(decoded->events[0].pages_bytes, KVR_PAGE_RUNS_BYTES_MAX);
+    assert_memory_equal(decoded->events[0].pages, pages, KVR_PAGE_RUNS_BYTES_MAX);
+    assert_int_equal(decoded->events[1].pages_bytes, 0);
+    assert_null(decoded->events[1].pages);
+    assert_int_equal(decoded->events[2].pages_bytes, 3);
+    assert_memory_equal(decoded->events[2].pages, pages, 3);
+    assert_memory_equal(decoded->events[2].spans, spans, sizeof(spans));
+    assert_int_equal(decoded->events[2].unrecorded, 0);
+    kvr_report_free(decoded);
+}
+
 static void report_holds_a_full_batch(void **state)
 {
     static struct kvr_event events[KVR_REPORT_EVENTS_MAX + 1];
@@ -318,6 +355,24 @@ static void report_of_an_older_agent_has_no_traits(void **state)
     assert_true(decoded->facts->traits.reported);
     assert_true(decoded->facts->rails[0].traits.reported);
     kvr_report_free(decoded);
+}
+
+/* Field 8, the facts, has field 1, the role, 16, the scheduler, and 17, the options. */
+static void options_of_a_newer_agent_may_be_longer(void **state)
+{
+    static const char head[] = "\x0a\x01"
+                               "a\x42\xfc\x07\x0a\x06target\x82\x01\x01s\x8a\x01\xec\x07";
+    char bytes[sizeof(head) - 1 + 1004];
+    struct kvr_report *report;
+
+    (void)state;
+    memcpy(bytes, head, sizeof(head) - 1);
+    memset(bytes + sizeof(head) - 1, 'o', sizeof(bytes) - (sizeof(head) - 1));
+    assert_int_equal(kvr_report_decode((const uint8_t *)bytes, sizeof(bytes), &report, NULL),
+                     KVR_OK);
+    assert_string_equal(report->facts->scheduler, "s");
+    assert_string_equal(report->facts->options, "");
+    kvr_report_free(report);
 }
 
 static void report_refuses_what_is_wrong(void **state)
@@ -521,10 +576,12 @@ int main(void)
         cmocka_unit_test(report_survives_a_round_trip),
         cmocka_unit_test(report_says_how_rails_reach_each_other),
         cmocka_unit_test(report_brings_the_spans_of_an_end),
+        cmocka_unit_test(report_brings_the_page_tables_of_an_end),
         cmocka_unit_test(report_holds_a_full_batch),
         cmocka_unit_test(report_followed_by_an_envelope_is_one_report),
         cmocka_unit_test(report_text_that_cannot_be_printed_becomes_question_marks),
         cmocka_unit_test(report_of_an_older_agent_has_no_traits),
+        cmocka_unit_test(options_of_a_newer_agent_may_be_longer),
         cmocka_unit_test(report_refuses_what_is_wrong),
         cmocka_unit_test(report_refuses_facts_that_cannot_be),
         cmocka_unit_test(names_of_what_there_is_not_are_question_marks),

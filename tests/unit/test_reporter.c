@@ -25,8 +25,8 @@ struct fixture {
 static void scheduler_start(struct fixture *fixture)
 {
     struct scheduler_options options = {
-        .state_dir = fixture->folder,
-        .retention = KVR_NEVER,
+        .place.folder = fixture->folder,
+        .place.retention = KVR_NEVER,
         .listen = {.host = "127.0.0.1", .port = fixture->scheduler.port},
         .connections_max = 64,
     };
@@ -74,7 +74,7 @@ static struct kvr_reporter *open_reporter(const struct fixture *fixture, uint64_
     char address[64];
 
     snprintf(address, sizeof(address), "127.0.0.1:%u", fixture->scheduler.port);
-    options.scheduler = address;
+    options.schedulers[0] = address;
     assert_int_equal(kvr_reporter_open(&options, &reporter, NULL), KVR_OK);
     return reporter;
 }
@@ -121,6 +121,7 @@ static uint64_t stored(struct fixture *fixture)
 {
     uint64_t counts[STATE_END], total = 0;
 
+    ingest_settle(fixture->scheduler.ingest, 10 * KVR_S);
     assert_true(store_count_states(fixture->scheduler.reader, counts));
     for (int state = 0; state < STATE_END; state++)
         total += counts[state];
@@ -144,16 +145,16 @@ static void reporter_counts_without_a_scheduler(void **state)
 
 static void reporter_refuses_bad_options(void **state)
 {
-    struct kvr_reporter_options options = {.agent = "a", .scheduler = "nowhere"};
+    struct kvr_reporter_options options = {.agent = "a", .schedulers = {"nowhere"}};
     struct kvr_reporter *reporter = NULL;
     struct kvr_error error;
 
     scheduler_stop(*state);
     assert_int_equal(kvr_reporter_open(&options, &reporter, &error), KVR_INVALID);
-    options = (struct kvr_reporter_options){.agent = "", .scheduler = "127.0.0.1:1"};
+    options = (struct kvr_reporter_options){.agent = "", .schedulers = {"127.0.0.1:1"}};
     assert_int_equal(kvr_reporter_open(&options, &reporter, &error), KVR_INVALID);
     options = (struct kvr_reporter_options){
-        .agent = "a", .scheduler = "127.0.0.1:1", .state_dir = "/nonexistent"};
+        .agent = "a", .schedulers = {"127.0.0.1:1"}, .state_dir = "/nonexistent"};
     assert_int_equal(kvr_reporter_open(&options, &reporter, &error), KVR_SYSTEM);
     assert_null(reporter);
 }
@@ -532,6 +533,7 @@ static uint32_t orders_waiting(struct fixture *fixture)
     struct kvr_order orders[KVR_ORDERS_MAX];
     uint32_t count;
 
+    ingest_settle(fixture->scheduler.ingest, 10 * KVR_S);
     assert_true(store_list_orders(fixture->scheduler.reader, "decode-0", 1, orders, &count));
     return count;
 }

@@ -196,7 +196,10 @@ static void all_shows_each_agent_in_full(void **state)
 
     (void)state;
     break_some();
+    json_object_set_new(agent_at(7), "scheduler", json_string("10.0.0.6:9470"));
     print(true);
+    expect(" ENGINES  SCHEDULER\n");
+    expect("  10.0.0.6:9470\n");
     for (unsigned i = 0; i < AGENTS; i++) {
         snprintf(name, sizeof(name), "\n%s.a-rack-with-a-long-name-%03u %s",
                  i % 2 == 0 ? "prefill" : "decode", i, i % 2 == 0 ? "prefill" : "decode");

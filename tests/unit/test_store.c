@@ -149,6 +149,35 @@ static void store_moves_an_opening_to_its_transfer(void **state)
     assert_int_equal(transfer.state, STATE_MATCHED);
 }
 
+/* Rows may be written in the middle of a transaction, because another agent is gone: what follows
+ * changes these rows. */
+static void store_moves_an_opening_that_was_written(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvr_event events[] = {event_of(KVR_EVENT_OPENED, KVR_ROLE_TARGET, 0, 5),
+                                 event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 77, 9),
+                                 event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 77, 20)};
+    struct kvr_error error = {0};
+    uint64_t acknowledged;
+
+    assert_true(apply_begin(fixture->apply));
+    for (uint64_t i = 0; i < 3; i++) {
+        struct kvr_report report = report_of("decode-0", i + 1, &events[i], 1);
+
+        assert_int_equal(apply_report(fixture->apply, &report, WALL, &acknowledged, &error),
+                         KVR_OK);
+        assert_int_equal(apply_agent_gone(fixture->apply, "decode-9", NULL, "", &error), KVR_OK);
+    }
+    assert_int_equal(apply_flush(fixture->apply, WALL, &error), KVR_OK);
+    assert_true(store_commit(fixture->store));
+    apply_count(fixture->apply, fixture->metrics, NULL, WALL);
+    apply_reset(fixture->apply);
+    assert_int_equal(store_count_transfers(fixture), 1);
+    assert_int_equal(get_transfer(fixture, 77).state, STATE_DONE);
+    assert_true(get_transfer(fixture, 77).sides[KVR_ROLE_TARGET].at_ns[STAGE_OPENED] == WALL + 5);
+    assert_int_equal(store_number(fixture, "SELECT count(*) FROM events"), 3);
+}
+
 /* Its publish is not what another tenant's fetch waited for. */
 static void store_gives_an_opening_to_its_own_tenant(void **state)
 {
@@ -372,7 +401,7 @@ static void store_pages_from_new_to_old(void **state)
         assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     }
     store_lists(fixture, &filter, 3);
-    filter.before = 4; /* ordinals 1 to 3: one of them was done */
+    filter.before = get_transfer(fixture, 4).ordinal; /* behind it are 1 to 3: one was done */
     store_lists(fixture, &filter, 1);
 }
 
@@ -394,11 +423,14 @@ static void store_refuses_a_newer_database(void **state)
     struct fixture *fixture = *state;
     struct kvr_error error;
 
+    SQLITE_ALONE();
     apply_close(fixture->apply);
     fixture->apply = NULL;
     fixture->store = store_close(fixture->store);
     execute(fixture, "PRAGMA user_version = 99");
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_VERSION);
+    assert_int_equal(store_open_writer(&(struct store_place){.folder = fixture->folder},
+                                       &fixture->store, &error),
+                     KVR_VERSION);
     assert_non_null(strstr(error.detail, "version 99"));
     assert_null(fixture->store);
 }
@@ -408,18 +440,23 @@ static void store_refuses_a_removed_provider(void **state)
     struct fixture *fixture = *state;
     struct kvr_error error;
 
+    SQLITE_ALONE();
     apply_close(fixture->apply);
     fixture->apply = NULL;
     fixture->store = store_close(fixture->store);
     execute(fixture, "INSERT INTO agents (name, boot, role, version, host, pid, listen, provider,"
                      " transfers_live, peers_up, dropped, counters, stopped, seen_ns) VALUES"
                      " ('decode-7', 1, 'target', '0', 'h', 1, '', 'tcp', 0, 0, 0, '{}', 1, 0)");
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_OK);
+    assert_int_equal(store_open_writer(&(struct store_place){.folder = fixture->folder},
+                                       &fixture->store, &error),
+                     KVR_OK);
     fixture->store = store_close(fixture->store);
     execute(fixture, "INSERT INTO rails (agent, position, name, provider, address, epoch, state,"
                      " speed_bps, bytes, writes) VALUES"
                      " ('decode-7', 0, 'shm', 'shm', '', 1, 'up', 0, 0, 0)");
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_INVALID);
+    assert_int_equal(store_open_writer(&(struct store_place){.folder = fixture->folder},
+                                       &fixture->store, &error),
+                     KVR_INVALID);
     assert_non_null(strstr(error.detail, "'decode-7'"));
     assert_non_null(strstr(error.detail, "use local"));
     assert_null(fixture->store);
@@ -431,13 +468,16 @@ static void store_backs_up_an_older_database(void **state)
     struct kvr_error error;
     char path[128];
 
+    SQLITE_ALONE();
     apply_close(fixture->apply);
     fixture->apply = NULL;
     fixture->store = store_close(fixture->store);
     snprintf(path, sizeof(path), "%s/kvrail.db", fixture->folder);
     assert_int_equal(unlink(path), 0);
     execute(fixture, "CREATE TABLE remembered (a)");
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, &error), KVR_OK);
+    assert_int_equal(store_open_writer(&(struct store_place){.folder = fixture->folder},
+                                       &fixture->store, &error),
+                     KVR_OK);
     snprintf(path, sizeof(path), "%s/kvrail.db.v0.bak", fixture->folder);
     assert_int_equal(access(path, R_OK), 0);
     assert_int_equal(store_count_transfers(fixture), 0); /* and the schema is there */
@@ -475,22 +515,25 @@ static void ingest_answers_every_report(void **state)
                                      .health = health_open("kvrail.db"),
                                      .retention = KVR_NEVER};
     struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
+    uint8_t *bodies[101];
     struct ingest *ingest;
 
     assert_int_equal(ingest_start(&options, &ingest, NULL), KVR_OK);
     for (uint64_t i = 1; i <= 100; i++) {
         struct kvr_report report = report_of("decode-0", i, &event, 1), *copy;
-        uint8_t *bytes;
         size_t size;
 
         event.transfer = i;
-        assert_int_equal(kvr_report_encode(&report, &bytes, &size), KVR_OK);
-        assert_int_equal(kvr_report_decode(bytes, size, &copy, NULL), KVR_OK);
-        free(bytes);
-        assert_int_equal(ingest_submit(ingest, copy, count_answer, &answers), KVR_OK);
+        assert_int_equal(kvr_report_encode(&report, &bodies[i], &size), KVR_OK);
+        assert_int_equal(kvr_report_decode(bodies[i], size, &copy, NULL), KVR_OK);
+        assert_int_equal(ingest_submit(ingest, copy, (struct ingest_body){bodies[i], size},
+                                       count_answer, &answers),
+                         KVR_OK);
     }
     ingest_stop(ingest); /* answers the requests that wait */
     ingest_close(ingest);
+    for (uint64_t i = 1; i <= 100; i++)
+        free(bodies[i]);
     health_close(options.health);
     assert_int_equal(answers.count, 100);
     assert_int_equal(answers.failed, 0);
@@ -505,6 +548,7 @@ int main(void)
         WITH_STORE(store_ignores_what_came_before),
         WITH_STORE(store_refuses_out_of_order_but_not_a_gap),
         WITH_STORE(store_moves_an_opening_to_its_transfer),
+        WITH_STORE(store_moves_an_opening_that_was_written),
         WITH_STORE(store_gives_an_opening_to_its_own_tenant),
         WITH_STORE(store_keeps_an_opening_that_nobody_wanted),
         WITH_STORE(store_keeps_the_ranks_of_a_request_apart),

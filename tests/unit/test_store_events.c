@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "scheduler/embedded.h"
-#include "scheduler/store_rows.h"
+#include "scheduler/store_sqlite.h"
 #include "tests/support/store_case.h"
 
 #define LIST_BYTES 2048
@@ -30,25 +30,6 @@ static void lists(struct fixture *fixture, uint64_t id, uint32_t limit, const ch
 
     assert_true(store_list_events(fixture->store, id, limit, add_line, list));
     assert_string_equal(list, wanted);
-}
-
-static void execute(struct fixture *fixture, const char *sql)
-{
-    if (sqlite3_exec(fixture->store->database, sql, NULL, NULL, NULL) != SQLITE_OK)
-        fail_msg("%s", sqlite3_errmsg(fixture->store->database));
-}
-
-static int64_t number(struct fixture *fixture, const char *sql)
-{
-    sqlite3_stmt *statement;
-    int64_t found;
-
-    assert_int_equal(sqlite3_prepare_v2(fixture->store->database, sql, -1, &statement, NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    found = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return found;
 }
 
 static void report_one(struct fixture *fixture, const char *agent, uint64_t sequence,
@@ -78,7 +59,7 @@ static void both_agents_events_are_listed_by_time(void **state)
     lists(fixture, 5, 3, /* of the newest rows */
           "prefill-0 matched 1+10, prefill-0 first_post 2+20, decode-0 ended 2+30");
     lists(fixture, 6, 100, "");
-    assert_true(number(fixture, "SELECT count(*) FROM events") == 3);
+    assert_true(store_number(fixture, "SELECT count(*) FROM events") == 3);
 }
 
 /* The publish was opened under transfer 0, in an earlier report or in the same; the target was
@@ -109,7 +90,7 @@ static void an_opening_takes_its_events_along(void **state)
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     lists(fixture, 6, 100, "prefill-0 opened 3+5, decode-0 matched 2+8, prefill-0 matched 4+10");
     lists(fixture, 5, 100, wanted);
-    assert_true(number(fixture, "SELECT count(*) FROM events") == 5);
+    assert_true(store_number(fixture, "SELECT count(*) FROM events") == 5);
 }
 
 /* Of a transaction that fails nothing stays, neither in the database nor in memory. */
@@ -143,11 +124,12 @@ static void memory_holds_no_row_that_is_gone(void **state)
     struct fixture *fixture = *state;
     uint64_t removed;
 
+    SQLITE_ALONE();
     report_one(fixture, "prefill-0", 1, event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10));
     report_one(fixture, "decode-0", 1, event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 20));
     assert_true(store_prune(fixture->store, WALL + 1000, NULL, &removed));
-    apply_forget(fixture->apply);
-    assert_true(number(fixture, "SELECT count(*) FROM events") == 0);
+    apply_forget_ended(fixture->apply);
+    assert_true(store_number(fixture, "SELECT count(*) FROM events") == 0);
     report_one(fixture, "prefill-0", 2, event_of(KVR_EVENT_ENDED, KVR_ROLE_SOURCE, 5, 30));
     assert_int_equal(get_transfer(fixture, 5).state, STATE_DONE);
     lists(fixture, 5, 100, "prefill-0 ended 2+30");
@@ -158,9 +140,10 @@ static void a_damaged_opening_holds_nothing_up(void **state)
 {
     struct fixture *fixture = *state;
 
+    SQLITE_ALONE();
     report_one(fixture, "prefill-0", 1, event_of(KVR_EVENT_OPENED, KVR_ROLE_SOURCE, 0, 5));
     report_one(fixture, "decode-0", 1, event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 5, 8));
-    execute(fixture, "UPDATE events SET previous = 1 WHERE id = 1");
+    store_execute(fixture, "UPDATE events SET previous = 1 WHERE id = 1");
     report_one(fixture, "prefill-0", 2, event_of(KVR_EVENT_MATCHED, KVR_ROLE_SOURCE, 5, 10));
     lists(fixture, 5, 100, "decode-0 matched 1+8, prefill-0 matched 2+10");
 }
@@ -170,15 +153,16 @@ static void a_damaged_chain_has_an_end(void **state)
 {
     struct fixture *fixture = *state;
 
+    SQLITE_ALONE();
     report_one(fixture, "decode-0", 1, event_of(KVR_EVENT_MATCHED, KVR_ROLE_TARGET, 5, 10));
     report_one(fixture, "decode-0", 2, event_of(KVR_EVENT_GRANTED, KVR_ROLE_TARGET, 5, 20));
-    execute(fixture, "UPDATE events SET previous = 2 WHERE id = 1");
+    store_execute(fixture, "UPDATE events SET previous = 2 WHERE id = 1");
     lists(fixture, 5, 5,
           "decode-0 matched 1+10, decode-0 matched 1+10, decode-0 granted 2+20, "
           "decode-0 granted 2+20, decode-0 granted 2+20");
-    execute(fixture, "UPDATE events SET records = x'' WHERE id = 1");
+    store_execute(fixture, "UPDATE events SET records = x'' WHERE id = 1");
     lists(fixture, 5, 5, "decode-0 granted 2+20");
-    execute(fixture, "UPDATE events SET records = x'0f0000' WHERE id = 2");
+    store_execute(fixture, "UPDATE events SET records = x'0f0000' WHERE id = 2");
     lists(fixture, 5, 5, "");
 }
 
@@ -188,24 +172,29 @@ static void a_damaged_chain_has_an_end(void **state)
 static void begin_with_version(struct fixture *fixture, int version)
 {
     char path[128], pragma[64];
+    struct store_sqlite *before;
 
     apply_close(fixture->apply);
     fixture->apply = NULL;
     store_close(fixture->store);
     snprintf(path, sizeof(path), "%s/kvrail.db", fixture->folder);
     assert_int_equal(unlink(path), 0);
-    fixture->store = calloc(1, sizeof(*fixture->store));
-    assert_int_equal(sqlite3_open(path, &fixture->store->database), SQLITE_OK);
+    before = calloc(1, sizeof(*before));
+    before->base.driver = &store_sqlite_driver;
+    assert_int_equal(sqlite3_open(path, &before->database), SQLITE_OK);
+    fixture->store = &before->base;
     for (int i = 0; i < version; i++)
-        execute(fixture, embedded_migrations[i].begin);
+        store_execute(fixture, embedded_migrations[i].begin);
     snprintf(pragma, sizeof(pragma), "PRAGMA user_version = %d", version);
-    execute(fixture, pragma);
+    store_execute(fixture, pragma);
 }
 
 static void open_again(struct fixture *fixture)
 {
     store_close(fixture->store);
-    assert_int_equal(store_open_writer(fixture->folder, &fixture->store, NULL), KVR_OK);
+    assert_int_equal(
+        store_open_writer(&(struct store_place){.folder = fixture->folder}, &fixture->store, NULL),
+        KVR_OK);
     fixture->apply = apply_open(fixture->store, fixture->fleet);
 }
 
@@ -227,24 +216,26 @@ static void older_events_are_packed(void **state)
     struct fixture *fixture = *state;
     char path[128];
 
+    SQLITE_ALONE();
     begin_with_version(fixture, 1);
-    execute(fixture, TRANSFER_OF("5") ";" TRANSFER_OF("-6") ";" TRANSFER_OF("7"));
-    execute(fixture, EVENT("5, 'prefill-0', 7, 1, 'source', 'matched', 10", "0, 0, 'ok', ''"));
-    execute(fixture, EVENT("5, 'decode-0', 8, 1, 'target', 'matched', 5", "0, 0, 'ok', ''"));
-    execute(fixture,
-            EVENT("5, 'prefill-0', 7, 4, 'source', 'ended', 30", "4096, 2, 'timed_out', 'slow'"));
-    execute(fixture, EVENT("5, 'prefill-0', 9, 1, 'source', 'retry', 20", "0, 0, 'ok', ''"));
-    execute(fixture, EVENT("-6, 'decode-0', 8, 2, 'target', 'ended', 40", "0, 0, 'ok', ''"));
-    execute(fixture, EVENT("99, 'decode-0', 8, 3, 'target', 'opened', 1", "0, 0, 'ok', ''"));
+    store_execute(fixture, TRANSFER_OF("5") ";" TRANSFER_OF("-6") ";" TRANSFER_OF("7"));
+    store_execute(fixture,
+                  EVENT("5, 'prefill-0', 7, 1, 'source', 'matched', 10", "0, 0, 'ok', ''"));
+    store_execute(fixture, EVENT("5, 'decode-0', 8, 1, 'target', 'matched', 5", "0, 0, 'ok', ''"));
+    store_execute(fixture, EVENT("5, 'prefill-0', 7, 4, 'source', 'ended', 30",
+                                 "4096, 2, 'timed_out', 'slow'"));
+    store_execute(fixture, EVENT("5, 'prefill-0', 9, 1, 'source', 'retry', 20", "0, 0, 'ok', ''"));
+    store_execute(fixture, EVENT("-6, 'decode-0', 8, 2, 'target', 'ended', 40", "0, 0, 'ok', ''"));
+    store_execute(fixture, EVENT("99, 'decode-0', 8, 3, 'target', 'opened', 1", "0, 0, 'ok', ''"));
     open_again(fixture);
     lists(fixture, 5, 100,
           "decode-0 matched 1+5, prefill-0 matched 1+10, prefill-0 retry 1+20, "
           "prefill-0 ended: slow 4+30");
     lists(fixture, (uint64_t)-6, 100, "decode-0 ended 2+40");
     lists(fixture, 7, 100, "");
-    assert_true(number(fixture, "SELECT count(*) FROM events") == 4);
-    assert_true(number(fixture, "SELECT count(*) FROM sqlite_schema "
-                                "WHERE name LIKE '%single%' OR name LIKE 'events_by%'") == 0);
+    assert_true(store_number(fixture, "SELECT count(*) FROM events") == 4);
+    assert_true(store_number(fixture, "SELECT count(*) FROM sqlite_schema "
+                                      "WHERE name LIKE '%single%' OR name LIKE 'events_by%'") == 0);
     snprintf(path, sizeof(path), "%s/kvrail.db.v1.bak", fixture->folder);
     assert_int_equal(access(path, R_OK), 0);
     report_one(fixture, "decode-0", 4, event_of(KVR_EVENT_RETRY, KVR_ROLE_TARGET, 7, 50));
@@ -256,8 +247,9 @@ static void older_transfers_get_the_default_tenant(void **state)
 {
     struct fixture *fixture = *state;
 
+    SQLITE_ALONE();
     begin_with_version(fixture, 1);
-    execute(fixture, TRANSFER_OF("5"));
+    store_execute(fixture, TRANSFER_OF("5"));
     open_again(fixture);
     assert_string_equal(get_transfer(fixture, 5).tenant, "default");
     assert_string_equal(get_transfer(fixture, 5).request, "request-1");

@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 
-#include "scheduler/store_rows.h"
+#include "scheduler/news.h"
+#include "scheduler/prune.h"
+#include "scheduler/store_sqlite.h"
 #include "scheduler/wall.h"
 #include "tests/support/store_case.h"
 
@@ -16,6 +18,7 @@ static void store_prunes_what_is_old(void **state)
     struct kvr_report report = report_of("decode-0", 1, &event, 1);
     uint64_t acknowledged, removed;
 
+    SQLITE_ALONE();
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_true(store_prune(fixture->store, WALL, NULL, &removed));
     assert_int_equal(removed, 0);
@@ -31,6 +34,7 @@ static void store_prunes_few_rows_at_once(void **state)
     struct transfer transfer = {.state = STATE_DONE, .updated_ns = WALL};
     uint64_t removed, states[STATE_END] = {0};
 
+    SQLITE_ALONE();
     assert_true(store_begin(fixture->store));
     for (transfer.id = 1; transfer.id <= 1500; transfer.id++) {
         transfer.ordinal = 0;
@@ -65,6 +69,7 @@ static void store_prunes_nothing_that_lives(void **state)
     unsigned agents = 0;
     struct kvr_error error;
 
+    SQLITE_ALONE();
     report.facts = &facts;
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_true(store_prune(fixture->store, WALL + 1000, NULL, &removed));
@@ -86,14 +91,57 @@ static void store_prunes_nothing_that_lives(void **state)
     assert_int_equal(store_count_transfers(fixture), 0);
 }
 
+static void count_view(void *self, const struct agent_view *agent)
+{
+    (void)agent;
+    ++*(unsigned *)self;
+}
+
+static unsigned agents_of(struct fleet *fleet)
+{
+    unsigned count = 0;
+
+    fleet_each(fleet, kvr_clock_now(), count_view, &count);
+    return count;
+}
+
+/* With several schedulers of one database one of them removes old rows, and the others see that the
+ * rows are gone. */
+static void an_agent_that_another_scheduler_removed_is_forgotten(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct news_parts parts = {
+        .store = fixture->store, .fleet = fixture->fleet, .metrics = fixture->metrics};
+    struct kvr_agent_facts facts = {.role = KVR_ROLE_SOURCE};
+    struct kvr_report report = report_of("prefill-0", 0, NULL, 0);
+    kvr_ns now = kvr_clock_now(), silent = now - FLEET_SILENT_NS - KVR_S;
+    uint64_t acknowledged;
+
+    report.facts = &facts;
+    assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
+    assert_true(fleet_update(fixture->fleet, &report, silent, WALL)); /* its row is there */
+    strcpy(report.agent, "prefill-1");
+    assert_true(fleet_update(fixture->fleet, &report, silent, WALL));
+    strcpy(report.agent, "prefill-2");
+    assert_true(fleet_update(fixture->fleet, &report, now, WALL)); /* it lives */
+    assert_int_equal(agents_of(fixture->fleet), 3);
+    assert_true(news_hear(&parts));
+    assert_int_equal(agents_of(fixture->fleet), 2);
+    store_execute(fixture, "DELETE FROM agents");
+    assert_true(news_hear(&parts)); /* it asks once a minute */
+    assert_int_equal(agents_of(fixture->fleet), 2);
+    assert_true(fleet_forget_gone(fixture->fleet, fixture->store, now + FLEET_GONE_NS + KVR_S));
+    assert_int_equal(agents_of(fixture->fleet), 0); /* by then the last one is silent, too */
+}
+
 /* 5000000h, by a mistyped zero, is longer than the time since 1970, and must not become a time in
  * the future. */
 static void a_very_long_retention_keeps_everything(void **state)
 {
     (void)state;
-    assert_true(ingest_kept_since((kvr_ns)WALL, 60 * KVR_S) == WALL - (int64_t)(60 * KVR_S));
-    assert_true(ingest_kept_since((kvr_ns)WALL, UINT64_C(5000000) * 3600 * KVR_S) == 0);
-    assert_true(ingest_kept_since((kvr_ns)WALL, KVR_NEVER - 1) == 0);
+    assert_true(prune_kept_since((kvr_ns)WALL, 60 * KVR_S) == WALL - (int64_t)(60 * KVR_S));
+    assert_true(prune_kept_since((kvr_ns)WALL, UINT64_C(5000000) * 3600 * KVR_S) == 0);
+    assert_true(prune_kept_since((kvr_ns)WALL, KVR_NEVER - 1) == 0);
 }
 
 /* An agent's clock decides nothing: clocks are years ahead, or at 1970. */
@@ -103,6 +151,7 @@ static void store_prunes_by_its_own_clock(void **state)
     struct fixture *fixture = *state;
     uint64_t acknowledged, removed;
 
+    SQLITE_ALONE();
     for (uint64_t i = 0; i < 4; i++) {
         struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, i + 1, 10);
         struct kvr_report report = report_of("decode-0", i + 1, &event, 1);
@@ -119,12 +168,6 @@ static void store_prunes_by_its_own_clock(void **state)
     assert_int_equal(store_count_transfers(fixture), 0);
 }
 
-static void execute(struct fixture *fixture, const char *sql)
-{
-    if (sqlite3_exec(fixture->store->database, sql, NULL, NULL, NULL) != SQLITE_OK)
-        fail_msg("%s", sqlite3_errmsg(fixture->store->database));
-}
-
 /* The clock was a year ahead and came back: rows of that time lie before older ones. */
 static void store_prunes_past_rows_of_the_future(void **state)
 {
@@ -137,16 +180,17 @@ static void store_prunes_past_rows_of_the_future(void **state)
     struct kvr_event event = event_of(KVR_EVENT_ENDED, KVR_ROLE_TARGET, 5, 5);
     struct kvr_report report = report_of("decode-0", 1, &event, 1);
 
+    SQLITE_ALONE();
     assert_int_equal(apply_one(fixture, &report, &acknowledged), KVR_OK);
     assert_true(store_begin(fixture->store));
-    execute(fixture, "CREATE TEMP TABLE event AS SELECT * FROM events; DELETE FROM events;"
-                     "CREATE TEMP TABLE transfer AS SELECT * FROM transfers;"
-                     "DELETE FROM transfers;"
-                     "UPDATE transfer SET updated_ns = updated_ns + 31536000000000000;");
+    store_execute(fixture, "CREATE TEMP TABLE event AS SELECT * FROM events; DELETE FROM events;"
+                           "CREATE TEMP TABLE transfer AS SELECT * FROM transfers;"
+                           "DELETE FROM transfers;"
+                           "UPDATE transfer SET updated_ns = updated_ns + 31536000000000000;");
     for (int i = 0; i < 6000; i++)
-        execute(fixture, another);
-    execute(fixture, "UPDATE transfer SET updated_ns = updated_ns - 31536000000000000;");
-    execute(fixture, another);
+        store_execute(fixture, another);
+    store_execute(fixture, "UPDATE transfer SET updated_ns = updated_ns - 31536000000000000;");
+    store_execute(fixture, another);
     assert_true(store_commit(fixture->store));
     assert_true(store_prune(fixture->store, WALL + 1000, states, &removed));
     assert_int_equal(removed, 3); /* event, transfer, position */
@@ -250,6 +294,7 @@ int main(void)
         WITH_STORE(store_prunes_by_its_own_clock),
         WITH_STORE(store_prunes_past_rows_of_the_future),
         cmocka_unit_test(a_jump_of_the_clock_removes_nothing),
+        WITH_STORE(an_agent_that_another_scheduler_removed_is_forgotten),
         cmocka_unit_test(a_very_long_retention_keeps_everything),
         WITH_STORE(lost_agent_that_speaks_is_not_lost),
         WITH_STORE(silence_is_told_until_it_is_settled),

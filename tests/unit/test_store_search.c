@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/rng.h"
-#include "scheduler/store_rows.h"
+#include "scheduler/store_sqlite.h"
 #include "tests/support/store_case.h"
 
 #define COUNT 400
@@ -163,7 +163,8 @@ static int search_all(struct fixture *fixture, struct transfer_filter filter, st
     do {
         size_t before = listed->count;
 
-        assert_true(store_search_transfers(fixture->store, &filter, list_one, listed, &found));
+        if (!store_search_transfers(fixture->store, &filter, list_one, listed, &found))
+            fail_msg("%s", store_problem(fixture->store));
         assert_true(listed->count - before <= filter.limit && !listed->too_many);
         assert_true(listed->count - before == filter.limit || found.next.ordinal == 0 ||
                     found.searched_ns != 0);
@@ -249,10 +250,11 @@ static void a_page_has_so_many_candidates_and_no_more(void **state)
     struct transfer_found found;
     uint64_t thousands = 0;
 
+    SQLITE_ALONE();
     put_many(fixture);
-    sqlite3_progress_handler(fixture->store->database, 1000, count_steps, &thousands);
+    sqlite3_progress_handler(store_sqlite_database(fixture->store), 1000, count_steps, &thousands);
     assert_true(store_search_transfers(fixture->store, &filter, list_one, &listed, &found));
-    sqlite3_progress_handler(fixture->store->database, 0, NULL, NULL);
+    sqlite3_progress_handler(store_sqlite_database(fixture->store), 0, NULL, NULL);
     if (thousands > 500)
         fail_msg("a page took %llu,000 steps of SQLite", (unsigned long long)thousands);
     assert_int_equal(listed.count, 1);
@@ -272,10 +274,11 @@ static void a_search_goes_over_the_index_that_comes_farthest(void **state)
     struct listed listed = {0};
     uint64_t thousands = 0;
 
+    SQLITE_ALONE();
     put_many(fixture);
-    sqlite3_progress_handler(fixture->store->database, 1000, count_steps, &thousands);
+    sqlite3_progress_handler(store_sqlite_database(fixture->store), 1000, count_steps, &thousands);
     assert_int_equal(search_all(fixture, filter, &listed), 1);
-    sqlite3_progress_handler(fixture->store->database, 0, NULL, NULL);
+    sqlite3_progress_handler(store_sqlite_database(fixture->store), 0, NULL, NULL);
     assert_int_equal(listed.count, 1);
     if (thousands > 200)
         fail_msg("the search took %llu,000 steps of SQLite", (unsigned long long)thousands);

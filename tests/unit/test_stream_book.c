@@ -176,6 +176,20 @@ static void without_memory_a_gap_is_a_gap(void **state)
     assert_string_equal(read_all(&viewer), "event: resync\ndata: {}\n\nall-4000 ");
 }
 
+static void what_is_in_no_delta_is_told(void **state)
+{
+    struct stream_viewer viewer;
+
+    (void)state;
+    put(2000);
+    put_snapshot();
+    stream_viewer_join(&book, &viewer, 2000, now);
+    stream_book_skip(&book, 3000);
+    assert_true(stream_viewer_waits_for_snapshot(&book, &viewer, now));
+    put_snapshot();
+    assert_string_equal(read_all(&viewer), "event: resync\ndata: {}\n\nall-3000 ");
+}
+
 static void silence_is_broken_by_a_beat(void **state)
 {
     struct stream_viewer viewer;
@@ -259,6 +273,7 @@ int main(void)
         IN_BOOK(a_viewer_that_reads_too_slowly_is_told),
         IN_BOOK(what_is_kept_is_bounded),
         IN_BOOK(without_memory_a_gap_is_a_gap),
+        IN_BOOK(what_is_in_no_delta_is_told),
         IN_BOOK(silence_is_broken_by_a_beat),
         IN_BOOK(ids_grow_also_when_the_clock_steps_back),
         IN_BOOK(no_delta_is_missed),
