@@ -66,7 +66,9 @@ static const struct kvr_command command = {
     KVR_OPTION_ROWS(options),
     .footer =
         "Exit status 1: a question took 50 ms or more (95 % of the answers take no longer, in the\n"
-        "best of four tries), or had no answer.\n"
+        "best of four tries), or had no answer. Other programs slow a shared core: beside a "
+        "second\n"
+        "try a fixed piece of work is timed, and its slowness (`slower`) is taken out.\n"
         "Example:\n"
         "  kvrail bench query --transfers 1000000 --json -",
 };
@@ -103,9 +105,9 @@ static kvr_status run(struct query_bench *bench, const char *folder, struct kvr_
 
 static const char *verdict(const struct bench_question_time *time)
 {
-    return !time->answered                           ? "  no answer"
-           : time->p95_ms >= BENCH_QUESTION_WORST_MS ? "  too slow"
-                                                     : "";
+    return !time->answered                                           ? "  no answer"
+           : bench_question_cost_ms(time) >= BENCH_QUESTION_WORST_MS ? "  too slow"
+                                                                     : "";
 }
 
 static void print_table(const struct query_bench *bench, double worst)
@@ -131,13 +133,15 @@ static int report(const struct query_bench *bench)
 
     for (uint32_t i = 0; i < bench->times.count; i++) {
         const struct bench_question_time *time = &bench->times.list[i];
+        double cost = bench_question_cost_ms(time);
 
-        worst = time->p95_ms > worst ? time->p95_ms : worst;
+        worst = cost > worst ? cost : worst;
         answered = answered && time->answered;
         json_array_append_new(queries,
-                              json_pack("{s:s, s:f, s:f, s:f, s:b}", "name", time->name, "p50_ms",
-                                        time->p50_ms, "p95_ms", time->p95_ms, "p95_wall_ms",
-                                        time->p95_wall_ms, "answered", time->answered));
+                              json_pack("{s:s, s:f, s:f, s:f, s:f, s:b}", "name", time->name,
+                                        "p50_ms", time->p50_ms, "p95_ms", time->p95_ms,
+                                        "p95_wall_ms", time->p95_wall_ms, "slower", time->slower,
+                                        "answered", time->answered));
     }
     if (!json_output_replaces_text(config->json))
         print_table(bench, worst);
