@@ -53,7 +53,8 @@ file_has "$work/decode.log" "that no transfer expects" || fail "the decode-agent
 
 # Beside a replay, wherever its rail listens by then. It lasts for seconds: progress shows once a second. A
 # forger would wait for half a minute where its port is renewed meanwhile. Each strike renews the rail, so a slow
-# build would never end without a bound.
+# build would never end without a bound, and its one rail would be away for longer than fetches wait: it is struck
+# again when a request has ended since.
 strikes=20
 replay_in_background --requests 300 --progress --concurrency 16 --prefill-tokens-per-s 20000
 await_progress
@@ -61,6 +62,7 @@ while [ $strikes -gt 0 ] && is_running "$replay_pid"; do
     strikes=$((strikes - 1))
     port=$(rail_port)
     [ -z "$port" ] || timeout 5 "$bin/../tests/forger" 127.0.0.1 "${port%%[!0-9]*}" 64 64 >>"$work/forger.log" 2>&1 || true
+    [ $patience = 1 ] || wait_for 10 has_progressed "$(progress)" || break
 done
 finish_replay
 [ "$replay_status" = 0 ] || fail "the replay ended in $replay_status"
