@@ -157,7 +157,7 @@ static void tls_is_asked_for(void **state)
 /* ---- roles ---- */
 
 /* The owner of a database has made the schema for the scheduler's role. The role may do no more,
- * and its defaults are others. */
+ * and its defaults are others: with its timeout a statement that waits would be cancelled. */
 static void a_role_with_its_schema_alone_is_enough(void **state)
 {
     struct fixture *fixture = *state;
@@ -170,7 +170,7 @@ static void a_role_with_its_schema_alone_is_enough(void **state)
     store_execute(fixture, "DROP ROLE IF EXISTS narrow");
     store_execute(fixture, "CREATE ROLE narrow LOGIN");
     store_execute(fixture, "ALTER ROLE narrow SET default_transaction_isolation = 'serializable'");
-    store_execute(fixture, "ALTER ROLE narrow SET statement_timeout = '1ms'");
+    store_execute(fixture, "ALTER ROLE narrow SET statement_timeout = '1s'");
     store_execute(fixture, "ALTER ROLE narrow SET standard_conforming_strings = off");
     store_execute(fixture, "ALTER ROLE narrow SET search_path = nowhere");
     store_execute(fixture, "ALTER ROLE narrow SET TimeZone = 'Asia/Kathmandu'");
@@ -180,6 +180,10 @@ static void a_role_with_its_schema_alone_is_enough(void **state)
     place = (struct store_place){.url = url};
     if (store_open_writer(&place, &store, &error) != KVR_OK)
         fail_msg("%s", error.detail);
+    store_execute(fixture, "CREATE FUNCTION kvrail.wait() RETURNS trigger LANGUAGE plpgsql AS "
+                           "'BEGIN PERFORM pg_sleep(1.2); RETURN NULL; END'");
+    store_execute(fixture, "CREATE TRIGGER wait BEFORE INSERT ON kvrail.positions "
+                           "EXECUTE FUNCTION kvrail.wait()");
     assert_true(store_begin(store) && store_set_position(store, "decode-0", 7, 1, WALL) &&
                 store_commit(store));
     store_close(store);
