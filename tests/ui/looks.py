@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+from runs import choose, make_runs
 from scene import Scene, check, run, skip_without_browser
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -23,6 +24,16 @@ READY = {
     "rails": "document.querySelector('.heatmap') !== null",
     "latency": "document.querySelectorAll('.histogram').length === 7",
     "errors": "document.querySelectorAll('.examples a').length > 1",
+    "replay": "document.getElementById('explained') !== null",
+    "changes": "document.querySelectorAll('table.changes').length === 1",
+    "beside": "document.querySelectorAll('table.changes').length === 2",
+    "summaries": "document.querySelectorAll('table.changes').length === 1",
+    "refused": "document.querySelector('#opener [role=alert]') !== null",
+}
+# Files that are opened on the Replay page.
+FILES = {
+    "changes": ["changes.json"], "beside": ["changes.json", "back.json"], "summaries": ["a.summary.json", "b.summary.json"],
+    "refused": ["a.kvtrace"],
 }
 
 
@@ -48,18 +59,26 @@ def fragments(scene):
     transfers = scene.scheduler.ask("transfers?state=done&limit=200")["transfers"]
     sampled = next(one["id"] for one in transfers if int(one["id"], 16) % 4 == 0)
     failed = scene.scheduler.ask("transfers?state=failed&limit=1")["transfers"][0]["id"]
-    return {**{name: name for name in READY}, "detail": f"transfers?open={sampled}", "failed": f"transfers?state=failed&open={failed}"}
+    return {**{name: name for name in READY}, **{name: "replay" for name in FILES}, "detail": f"transfers?open={sampled}",
+            "failed": f"transfers?state=failed&open={failed}"}
+
+
+def show(scene, page, name, fragment):
+    page.open(f"{scene.scheduler.base}#/{fragment}")
+    if name in FILES:
+        choose(page, *(os.path.join(scene.work, "runs", file) for file in FILES[name]))
+    page.until(READY[name])
 
 
 def no_page_breaks_a_rule(scene):
     axe = load_axe()
     os.makedirs(PICTURES, exist_ok=True)
     scene.play()
+    make_runs(os.path.join(scene.work, "runs"))
     page, bad = scene.browser.page(scene.scheduler.base), []
     for name, fragment in fragments(scene).items():
         page.theme("light")
-        page.open(f"{scene.scheduler.base}#/{fragment}")
-        page.until(READY[name])
+        show(scene, page, name, fragment)
         for theme in ("light", "dark"):
             page.theme(theme)
             page.run("new Promise((resolve) => setTimeout(resolve, 400))")
@@ -74,8 +93,7 @@ def a_phone_shows_every_page(scene):
     page.width(390, 844)
     wide = []
     for name, fragment in fragments(scene).items():
-        page.open(f"{scene.scheduler.base}#/{fragment}")
-        page.until(READY[name])
+        show(scene, page, name, fragment)
         page.picture(f"{PICTURES}/{name}-phone.png")
         width = page.run("document.documentElement.scrollWidth")
         if width > 390:

@@ -2,7 +2,7 @@
 // link shows another person the same. "#/transfers?state=failed&open=0123456789abcdef".
 import {computed, signal} from '@preact/signals';
 
-export const PAGES = ['overview', 'transfers', 'fleet', 'rails', 'latency', 'errors'] as const;
+export const PAGES = ['overview', 'fleet', 'transfers', 'rails', 'latency', 'errors', 'replay'] as const;
 export type Page = typeof PAGES[number];
 
 export interface Address { page: Page; wanted: Record<string, string> }
@@ -37,6 +37,7 @@ export const rangeSeconds = computed(() => RANGES[range.value] ?? 900);
 export const RANGELESS: Partial<Record<Page, string>> = {
   transfers: 'This page shows transfers of all times: “More filters” has when they ended',
   fleet: 'This page shows the fleet as it is now',
+  replay: 'This page shows the files that you open',
 };
 
 const sharedWith = (to: Page): string[] => (to === 'transfers' ? ['range', 'tenant'] : ['range']);

@@ -11,6 +11,7 @@ import {Fleet} from './page_fleet';
 import {Latency} from './page_latency';
 import {Overview} from './page_overview';
 import {Rails} from './page_rails';
+import {Replay} from './page_replay';
 import {Transfers} from './page_transfers';
 import {SignIn} from './sign_in';
 import {clockAhead, failedSince, paused, session, signedOut, standing, summary} from './store';
@@ -19,9 +20,9 @@ import {chooseTheme, theme, type Theme} from './theme';
 const CLOCK_MS = 5000; // a clock that is further off is told of
 
 const TITLES: Record<Page, string> = {overview: 'Overview', transfers: 'Transfers', fleet: 'Fleet', rails: 'Rails',
-  latency: 'Latency', errors: 'Errors'};
+  latency: 'Latency', errors: 'Errors', replay: 'Replay'};
 const CONTENTS: Record<Page, () => preact.JSX.Element> = {overview: Overview, transfers: Transfers, fleet: Fleet,
-  rails: Rails, latency: Latency, errors: Errors};
+  rails: Rails, latency: Latency, errors: Errors, replay: Replay};
 
 function leaveSession(): void {
   signOut().then(() => leave('You have signed out.'), () => {});
@@ -93,9 +94,9 @@ function Banners() {
   return (
     <>
       {failedSince.value > 0 && summary.value ? (
-        <p class="banner bad">The scheduler does not answer. What stands below is from before.{' '}
+        <p class="banner bad">The scheduler does not answer. {page.value === 'replay' ? 'This page does not need it.' : 'What stands below is from before.'}{' '}
           <button type="button" onClick={() => void begin()}>Try now</button></p>) : null}
-      {Math.abs(clockAhead.value) >= CLOCK_MS ? (
+      {Math.abs(clockAhead.value) >= CLOCK_MS && page.value !== 'replay' ? (
         <p class="banner" id="clock">The clock of this browser is {duration(Math.abs(clockAhead.value) / 1000)} {clockAhead.value > 0 ? 'behind' : 'ahead of'} the scheduler's. All times here are of the scheduler's clock.</p>) : null}
       {troubles.map((text) => <p key={text} class="banner bad">The scheduler says: {text}</p>)}
     </>

@@ -9,7 +9,7 @@ import {paused, signedOut} from './store';
 export const helpOpen = signal(false);
 
 const KEYS: [string, string][] = [
-  ['?', 'this list'], ['1 … 6', 'Overview, Transfers, Fleet, Rails, Latency, Errors'],
+  ['?', 'this list'], ['1 … 7', 'Overview, Fleet, Transfers, Rails, Latency, Errors, Replay'],
   ['space', 'pause, and follow again'], ['[  ]', 'a shorter, a longer range of time, where a page has one'],
   ['/', 'to the search of the page'],
   ['j k  ↓ ↑', 'next, previous row of a list'], ['enter', 'open the row'],

@@ -1,6 +1,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import './detail.css';
+import './replay.css';
 
 import {render} from 'preact';
 
