@@ -67,12 +67,13 @@ function Opener() {
   return (
     <Section title="Run A against run B" note="Files stay in this browser: nothing of them is sent, and closing the tab forgets them." id="opener">
       <div class="drop" data-over={over ? 'yes' : undefined} aria-busy={names.length > 0 ? 'true' : undefined}>
-        <label for={FIELD}>One comparison, or two files of a kind: choose them, or drop them here</label>
-        <input id={FIELD} type="file" multiple accept=".json,application/json" onChange={(event) => {
+        <input id={FIELD} class="hidden" type="file" multiple aria-describedby="replay-hint" accept=".json,application/json" onChange={(event) => {
           const field = event.currentTarget, files = [...(field.files ?? [])];
           field.value = ''; // the same file may be chosen again
           void openFiles(files);
         }} />
+        <label class="button" for={FIELD}>Choose files</label>
+        <span id="replay-hint">or drop them here: one comparison, or two files of a kind</span>
         {names.length > 0 ? <span class="quiet">{said}</span> : null}
       </div>
       <span class="hidden" role="status" id="replay-said">{said}</span>
@@ -143,7 +144,7 @@ export function Replay() {
   return (
     <>
       <Opener />
-      {reports.value.length === 0 ? <Explained /> : <div class="beside">{reports.value.map((report, i) => <Comparison key={i} report={report} />)}</div>}
+      {reports.value.length === 0 ? <Explained /> : <div class={reports.value.length > 1 ? 'beside two' : 'beside'}>{reports.value.map((report, i) => <Comparison key={i} report={report} />)}</div>}
     </>
   );
 }

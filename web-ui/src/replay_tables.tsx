@@ -35,9 +35,9 @@ function Row({change, stage, paired, first, span}: {change: Change; stage: Stage
     <tr data-figure={`${change.figure}_${stage.name}`} class={change.verdict === 'longer' || change.verdict === 'shorter' ? 'far' : ''}>
       {first ? <th scope="rowgroup" rowSpan={span} title={stageMeaning(stage.name)}>{stageWord(stage.name)}<span class="quiet">{countsOf(stage, paired)}</span></th> : null}
       <th scope="row">{change.figure}</th>
+      <td><Judged verdict={change.verdict} /></td>
       <td class="number">{ms(change.a)}</td><td class="number">{ms(change.b)}</td><td class="number">{signed(change.b - change.a)}</td>
       <td class="number">{percent(change)}</td>{paired ? <td class="number">{between(change)}</td> : null}
-      <td><Judged verdict={change.verdict} /></td>
     </tr>
   );
 }
@@ -48,9 +48,9 @@ export function Changes({report}: {report: Report}) {
     <div class="scroll" tabIndex={0} role="region" aria-label={`Times of ${report.from}`}>
       <table class="list changes">
         <caption class="hidden">Times of {report.from}</caption>
-        <thead><tr><th scope="col">Time</th><th scope="col">Figure</th><th scope="col" class="number">A</th><th scope="col" class="number">B</th>
+        <thead><tr><th scope="col">Time</th><th scope="col">Figure</th><th scope="col">B is</th><th scope="col" class="number">A</th><th scope="col" class="number">B</th>
           <th scope="col" class="number">B − A</th><th scope="col" class="number">of A</th>
-          {paired ? <th scope="col" class="number">95 % of draws</th> : null}<th scope="col">B is</th></tr></thead>
+          {paired ? <th scope="col" class="number">95 % of draws</th> : null}</tr></thead>
         {report.stages.map((stage) => (
           <tbody key={stage.name}>
             {stage.changes.map((change, i) => <Row key={change.figure} change={change} stage={stage} paired={paired} first={i === 0} span={stage.changes.length} />)}
