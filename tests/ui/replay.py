@@ -54,7 +54,7 @@ def amount(text):
 
 def near(text, value, unit):
     shown, has = amount(text)
-    return has == unit and abs(shown - value) <= max(0.0051 if unit == "ms" else 0.051, abs(value) * 1e-9)
+    return has == unit and abs(shown - value) <= max(0.0051 if unit == "ms" else 0.051, abs(value) * 1e-9 if unit == "ms" else abs(value) / 1900)
 
 
 # ---- what is shown ---------------------------------------------------------------------------------------------
@@ -162,6 +162,64 @@ def two_summaries_are_not_judged(scene):
     page.until("document.querySelector('.files strong').textContent === 'b.summary.json'")
     check_rows(b, a)
     check(page.run("document.querySelectorAll('.distributions details.data').length") == 1 and page.run("document.querySelectorAll('.spreads circle').length") == 35, "not all percentiles are drawn")
+
+
+def few_and_renamed_requests_are_told_of(scene):
+    page = show(scene)
+    tool(shared["folder"], "trace", "anonymise", "b.kvtrace", "--output", "renamed.kvtrace")
+    tool(shared["folder"], "trace", "head", "a.kvtrace", "--count", "9", "--output", "few.kvtrace")
+    tool(shared["folder"], "compare", "a.kvtrace", "renamed.kvtrace", "--json", "renamed.json")
+    tool(shared["folder"], "compare", "a.kvtrace", "few.kvtrace", "--json", "few.json")
+    choose(page, path("renamed.json"), path("few.json"))
+    page.until(f"{TABLES} === 2")
+    check("matched by time and tokens, because no id is in both" in page.text(".beside > section"), "how requests are matched is not said")
+    rows = page.run(ROWS)
+    same_as_file(rows[0], read(shared["folder"], "renamed.json"))
+    same_as_file(rows[1], read(shared["folder"], "few.json"))
+    check("too few to say: 9 requests are done in both" in page.text(".beside > section + section .verdict"), "too few requests are judged")
+    runs = page.run("[...document.querySelectorAll('.beside > section + section .runs tbody tr')].map((row) => [...row.cells].slice(2, 5).map((cell) => cell.textContent).join())")
+    check(runs == ["200,9,191", "9,9,0"], f"transfers, matched and unmatched are {runs}")
+
+
+# Reading waits until `go` is called, for the file of that name.
+SLOW = """(() => {
+  const real = File.prototype.arrayBuffer;
+  File.prototype.arrayBuffer = function () {
+    if (this.name === 'same.json') return new Promise((resolve) => { window.go = () => resolve(real.call(this)); });
+    return this.name === 'back.json' ? Promise.reject(new DOMException('gone', 'NotReadableError')) : real.call(this);
+  };
+})()"""
+
+
+def a_slow_file_is_waited_for(scene):
+    page = show(scene)
+    page.run(SLOW)
+    choose(page, path("same.json"))
+    page.until("document.querySelector('.drop').textContent.includes('Reading same.json…') && document.getElementById('replay-said').textContent.startsWith('Reading')")
+    check(page.run(TABLES) == 0, "something is shown before it was read")
+    page.run("window.go()")
+    page.until(f"{TABLES} === 1 && !document.querySelector('.drop').textContent.includes('Reading')")
+    check(page.text("#replay-said") == "Shown: same.json", "what is shown is not said: " + page.text("#replay-said"))
+    page.click(".files button")
+    choose(page, path("same.json"))
+    page.until("document.querySelector('.drop').textContent.includes('Reading')")
+    choose(page, path("changes.json"))  # the newer choice holds
+    page.until(f"{TABLES} === 1")
+    page.run("window.go()")
+    page.run("new Promise((resolve) => setTimeout(resolve, 300))")
+    check(page.run("document.querySelector('.files').textContent").startswith("changes.json") and page.run(TABLES) == 1, "an older choice came after the newer one")
+    choose(page, path("back.json"))
+    check(sentence(page).startswith("back.json cannot be read"), sentence(page))
+
+
+def names_are_told_apart(scene):
+    page = show(scene)
+    choose(page, path("changes.json"))
+    page.until(f"{TABLES} === 1")
+    choose(page, path("changes.json"))
+    page.until(f"{TABLES} === 2")
+    titles = page.run("[...document.querySelectorAll('.beside h2')].map((one) => one.textContent)")
+    check(titles == ["changes.json", "changes.json (2)"], f"two files of one name are {titles}")
 
 
 def files_of_two_kinds_are_not_mixed(scene):
@@ -338,6 +396,7 @@ if __name__ == "__main__":
     skip_without_browser("replay")
     sys.exit(run("replay", Scene(sys.argv[1]), [
         an_empty_page_says_what_makes_a_file, a_comparison_is_shown_as_the_file_has_it, a_file_outlasts_another_page,
-        two_comparisons_stand_beside_each_other, two_summaries_are_not_judged, files_of_two_kinds_are_not_mixed,
+        two_comparisons_stand_beside_each_other, two_summaries_are_not_judged,
+        few_and_renamed_requests_are_told_of, a_slow_file_is_waited_for, names_are_told_apart, files_of_two_kinds_are_not_mixed,
         a_wrong_file_is_refused_with_a_sentence, a_spoilt_file_is_never_shown_by_half, nothing_leaves_the_browser,
         it_works_without_the_scheduler, keys_reach_everything]))

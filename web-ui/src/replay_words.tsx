@@ -14,7 +14,7 @@ export const signed = (value: number): string => (value > 0 ? `+${ms(value)}` : 
 
 export function percent({a, b}: Change): string {
   if (a <= 0) return '–';
-  const value = 100 * (b - a) / a, text = `${number(Math.abs(value), 1)} %`;
+  const value = 100 * (b - a) / a, text = `${number(Math.abs(value), Math.abs(value) < 1000 ? 1 : 0)} %`;
   return text === '0.0 %' ? text : `${value < 0 ? '−' : '+'}${text}`;
 }
 
