@@ -27,13 +27,11 @@ READY = {
     "replay": "document.getElementById('explained') !== null",
     "changes": "document.querySelectorAll('table.changes').length === 1",
     "beside": "document.querySelectorAll('table.changes').length === 2",
-    "summaries": "document.querySelectorAll('table.changes').length === 1",
     "refused": "document.querySelector('#opener [role=alert]') !== null",
 }
 # Files that are opened on the Replay page.
 FILES = {
-    "changes": ["changes.json"], "beside": ["changes.json", "back.json"], "summaries": ["a.summary.json", "b.summary.json"],
-    "refused": ["a.kvtrace"],
+    "changes": ["changes.json"], "beside": ["changes.json", "back.json"], "refused": ["a.kvtrace"],
 }
 
 

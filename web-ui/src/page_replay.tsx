@@ -130,7 +130,7 @@ function Comparison({report}: {report: Report}) {
         <div>
           <h3>Times of transfers that are done</h3>
           <p class="quiet">{compared
-            ? 'Each difference stands beside the range that 95 % of random draws of the requests give it. The verdict asks for more: where nothing changed, at most one file in 20 calls any of its times longer or shorter.'
+            ? 'Each difference stands beside the range that 95 % of random draws of the requests give it. The verdict asks for more: where nothing changed, about one file in 20 at most calls any of its times longer or shorter.'
             : 'Percentiles of a summary are those of a histogram: up to 2 % too large.'}</p>
         </div>
         <Changes report={report} />
