@@ -126,8 +126,33 @@ def columns_are_chosen(scene):
     heads = "[...document.querySelectorAll('#transfers th')].map((head) => head.textContent).join()"
     page.until(f"{heads}.includes('Tenant') && !{heads}.includes('Layers')")
     page.run("[...document.querySelectorAll('.choice label')].find((label) => label.textContent === 'Layers').querySelector('input').click()")
-    page.until(f"{heads}.includes('Layers')")
+    page.until(f"{heads}.includes('Layers') && location.hash.includes('columns=') && location.hash.includes('layers')")
+    # A link has the columns and the open row, for a browser that has chosen others.
+    link, one = page.run("location.hash"), page.run("document.querySelector('#transfers tr.row').dataset.key")
+    page.run("localStorage.clear()")
+    page.open(f"{scene.scheduler.base}{link}&open={one}")
+    page.until(f"{heads}.includes('Layers') && document.getElementById('detail-{one}') !== null")
+    page.key("Escape")
     page.run("[...document.querySelectorAll('.choice label')].find((label) => label.textContent === 'Layers').querySelector('input').click()")
+    page.until(f"!{heads}.includes('Layers') && !location.hash.includes('columns=')")
+
+
+def rows_are_sorted(scene):
+    page = show(scene, "transfers?state=done")
+    page.until("document.querySelectorAll('#transfers tr.row').length > 20")
+    page.click("#pause")
+    page.click('[data-sort="bytes"]')
+    sizes = """[...document.querySelectorAll('#transfers tr.row')].map((row) => row.cells[5].textContent.split(' '))
+        .map(([amount, unit]) => parseFloat(amount) * 1024 ** ['B', 'KiB', 'MiB', 'GiB'].indexOf(unit))"""
+    for way, sign, word in (("down", -1, "descending"), ("up", 1, "ascending")):
+        page.until(f"location.hash.includes('sort=bytes-{way}') && document.querySelector('th[aria-sort={word}]') !== null")
+        found = page.run(sizes)
+        check(len(found) > 20 and found == sorted(found, key=lambda size, sign=sign: sign * size) and found[0] != found[-1],
+              f"the sizes, {word}, are {found}")
+        check("these rows alone, not the older ones" in page.text("#sort-note"), "the page says: " + page.text("#sort-note"))
+        page.click('[data-sort="bytes"]')
+    page.until("document.getElementById('sort-note') === null && !location.hash.includes('sort=')")
+    page.click("#pause")
 
 
 # Pages back while new transfers come; then compares all rows with the scheduler's list.
@@ -285,6 +310,6 @@ if __name__ == "__main__":
     skip_without_browser("pages")
     sys.exit(run("pages", Scene(sys.argv[1]), [
         nothing_is_said_to_be_nothing, overview_shows_the_state, errors_say_what_to_do, fleet_is_worst_first,
-        a_transfer_opens_its_timeline, former_addresses_still_open, tenants_are_told_apart, columns_are_chosen,
+        a_transfer_opens_its_timeline, former_addresses_still_open, tenants_are_told_apart, columns_are_chosen, rows_are_sorted,
         older_rows_come_without_a_gap, keys_lead_everywhere, questions_need_three_clicks, many_rows_cost_little,
         nothing_is_asked_of_others]))

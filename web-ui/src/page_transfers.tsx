@@ -7,9 +7,10 @@ import {pageKeys} from './keys';
 import {Nothing, Stale, Time} from './parts';
 import {StageLegend} from './stage_bar';
 import {useQuery} from './query';
-import {ColumnChoice, COLUMNS, shown} from './transfer_columns';
+import {ColumnChoice, COLUMNS, columnsIntoAddress, shown} from './transfer_columns';
 import {TransferDetail} from './transfer_detail';
-import {FIELDS, loadOlder, next, rows, ROWS_MAX, state, watchTransfers} from './transfer_list';
+import {FIELDS, full, loadOlder, next, rows, state, watchTransfers} from './transfer_list';
+import {sort, sortBy, sorted} from './transfer_sort';
 import type {Rollups} from './types';
 import {VirtualTable} from './virtual_table';
 import {FILTERS} from './words';
@@ -71,20 +72,31 @@ function describe(): string {
     : 'No transfer yet. They appear here as soon as an engine publishes or fetches.';
 }
 
+function SortNote() {
+  const by = sort.value;
+  if (!by) return null;
+  return (
+    <span id="sort-note">{`Sorted by ${by.column.label.toLowerCase()}: these rows alone${next.value || full.value ? ', not the older ones that are not loaded' : ''}.`}
+      {by.column.name === 'time' && next.value ? ' “At least, s” of the filters finds long ones among all.' : ''}{' '}
+      <button type="button" onClick={() => want({sort: ''})}>Newest first</button></span>
+  );
+}
+
 function Table() {
-  const {loading, error, at, searchedUntil} = state.value, list = rows.value, opened = wanted('open');
+  const {loading, error, at, searchedUntil} = state.value, list = sorted.value, opened = wanted('open');
   const columns = COLUMNS.filter((column) => shown.value.includes(column.name));
   return (
     <>
       <Stale query={{data: list.length > 0 ? list : null, at, error}} />
       {list.length === 0 ? <div id="transfers-empty"><Nothing loading={loading} error={error}>{describe()}</Nothing></div> : (
-        <VirtualTable rows={list} columns={columns} open={opened} label="Rows of transfers"
+        <VirtualTable rows={list} columns={columns} open={opened} label="Rows of transfers" sort={sort.value} onSort={sortBy}
           onOpen={(id) => want({open: opened === id ? '' : id})} onEnd={() => void loadOlder()} />)}
       <p class="more quiet">
         <span id="row-count" data-rows={list.length}>{number(list.length)} rows</span>
-        {next.value && list.length < ROWS_MAX ? <button id="more" type="button" onClick={() => void loadOlder()}>Older</button> : null}
-        {list.length >= ROWS_MAX ? <span>The table ends here: narrow the filters to see older ones.</span> : null}
+        {next.value ? <button id="more" type="button" onClick={() => void loadOlder()}>Older</button> : null}
+        {full.value ? <span id="full">The table ends here: narrow the filters to see older ones.</span> : null}
         {searchedUntil ? <span>Searched back to <Time at={searchedUntil} />.</span> : null}
+        <SortNote />
         <span class="spring" />
         <StageLegend />
       </p>
@@ -95,6 +107,7 @@ function Table() {
 export function Transfers() {
   const opened = wanted('open');
   useEffect(watchTransfers, []);
+  useEffect(columnsIntoAddress, [wanted('columns')]);
   useEffect(() => {
     const close = (key: string): boolean => {
       if (key !== 'Escape' || !wanted('open')) return false;

@@ -19,6 +19,7 @@ export const FIELDS = ['state', 'request', 'tenant', 'agent', 'rail', 'reason', 
 
 export const rows = signal<Transfer[]>([]);
 export const next = signal<string | null>(null);
+export const full = signal(false); // the table has its most rows, and the list goes on below
 export const state = signal<{loading: boolean; error: string; at: number; searchedUntil: string | null}>(
   {loading: true, error: '', at: 0, searchedUntil: null});
 
@@ -72,11 +73,15 @@ function merge({live, newest, fresh}: {live: Transfer[]; newest: TransferList; f
     const kept = rows.value.filter((transfer) => !listed.has(transfer.id) && !ahead.has(transfer.id))
       .map((transfer) => known.get(transfer.id) ?? transfer);
     list = [...list, ...kept].filter(matchesState);
-    if (list.length > ROWS_MAX) older = false;
-  }
-  if (!older) {
-    list = newest.transfers;
+    if (list.length > ROWS_MAX) {
+      // What a person reads stays: the oldest go, and where the list goes on below is not known any more.
+      list = list.slice(0, ROWS_MAX);
+      next.value = null;
+      full.value = true;
+    }
+  } else {
     next.value = newest.next;
+    full.value = false;
   }
   const listed = idsOf(list), first = live.filter((transfer) => !listed.has(transfer.id));
   ahead = idsOf(first);
@@ -142,7 +147,8 @@ export async function loadOlder(): Promise<void> {
     const moved = idsOf(added);
     rows.value = [...rows.value.filter((transfer) => !moved.has(transfer.id)), ...added];
     for (const id of moved) ahead.delete(id);
-    next.value = more.next;
+    full.value = rows.value.length >= ROWS_MAX && more.next !== null;
+    next.value = full.value ? null : more.next;
   } catch (error) {
     failed(error);
   } finally {
@@ -158,6 +164,7 @@ export function watchTransfers(): () => void {
     state.value = {loading: true, error: '', at: 0, searchedUntil: null};
     rows.value = [];
     next.value = null;
+    full.value = false;
     void round();
   });
   void round();

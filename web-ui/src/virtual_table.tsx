@@ -3,6 +3,7 @@ import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 
 import {pageKeys} from './keys';
 import type {Column} from './transfer_columns';
+import type {Sort} from './transfer_sort';
 import type {Transfer} from './types';
 
 export const ROW_PX = 32;
@@ -10,7 +11,7 @@ const SPARE = 12; // rows above and below what is seen
 
 interface Props {
   rows: Transfer[]; columns: Column[]; open: string; label: string;
-  onOpen: (id: string) => void; onEnd: () => void;
+  sort: Sort | null; onSort: (column: Column) => void; onOpen: (id: string) => void; onEnd: () => void;
 }
 
 // What has not changed is not drawn again.
@@ -19,7 +20,17 @@ function Cells({transfer, columns}: {transfer: Transfer; columns: Column[]}) {
   return useMemo(() => <>{columns.map((column) => <td key={column.name} class={column.number ? 'number' : ''}>{column.cell(transfer)}</td>)}</>, [transfer, names]);
 }
 
-export function VirtualTable({rows, columns, open, label, onOpen, onEnd}: Props) {
+function Head({column, sort, onSort}: {column: Column; sort: Sort | null; onSort: (column: Column) => void}) {
+  const up = sort?.column.name === column.name ? sort.up : null, way = up === null ? undefined : up ? 'ascending' : 'descending';
+  return (
+    <th scope="col" class={column.number ? 'number' : ''} title={column.title} aria-sort={way}>
+      {column.value ? <button type="button" class="sort" data-sort={column.name} title={`Sort by ${column.label.toLowerCase()}`} onClick={() => onSort(column)}>
+        {way ? <span aria-hidden="true">{up ? '▲ ' : '▼ '}</span> : null}{column.label}</button> : column.label}
+    </th>
+  );
+}
+
+export function VirtualTable({rows, columns, open, label, sort, onSort, onOpen, onEnd}: Props) {
   const place = useRef<HTMLDivElement>(null), body = useRef<HTMLTableSectionElement>(null);
   const [view, setView] = useState({top: 0, height: 600});
   const focused = useRef<string | null>(null), top = useRef<string | null>(null);
@@ -59,6 +70,12 @@ export function VirtualTable({rows, columns, open, label, onOpen, onEnd}: Props)
     if (open && open !== id) onOpen(id);
     return true;
   };
+  // Another order begins at its first row.
+  const chooseOrder = (column: Column): void => {
+    top.current = null;
+    if (place.current) place.current.scrollTop = 0;
+    onSort(column);
+  };
   useEffect(() => {
     const take = (key: string): boolean => {
       if (key === 'j' || key === 'ArrowDown') return step(1);
@@ -76,8 +93,7 @@ export function VirtualTable({rows, columns, open, label, onOpen, onEnd}: Props)
     <div class="scroll rows" ref={place} onScroll={look} tabIndex={0} role="region" aria-label={label}>
       <table class="list fixed" id="transfers" aria-rowcount={rows.length + 1} style={{minWidth: `${columns.reduce((sum, column) => sum + column.width, 0)}px`}}>
         <colgroup>{columns.map((column) => <col key={column.name} style={{width: `${column.width}px`}} />)}</colgroup>
-        <thead><tr>{columns.map((column) => (
-          <th key={column.name} scope="col" class={column.number ? 'number' : ''} title={column.title}>{column.label}</th>))}</tr></thead>
+        <thead><tr>{columns.map((column) => <Head key={column.name} column={column} sort={sort} onSort={chooseOrder} />)}</tr></thead>
         <tbody ref={body}>
           {begin > 0 ? <tr key="above" class="room" aria-hidden="true"><td colSpan={columns.length} style={{height: `${begin * ROW_PX}px`}} /></tr> : null}
           {rows.slice(begin, end).map((transfer, i) => (
