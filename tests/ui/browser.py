@@ -27,8 +27,6 @@ class Browser:
         down_read, self.down = os.pipe()
         self.up, up_write = os.pipe()
 
-
-
         def place_pipes():
             # Descriptors 3 and 4 may be pipes of this process: they are copied away first.
             ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (down_read, up_write)]
@@ -84,6 +82,13 @@ class Browser:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return answer["result"]
             self.events.append(answer)
+
+    def take_events(self, until):
+        """Events of every tab, at least one."""
+        if not self.events:
+            self.events.append(self._read(until))
+        taken, self.events = self.events, []
+        return taken
 
     def page(self, address):
         self.pages.append(Page(self, address))

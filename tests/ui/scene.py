@@ -66,10 +66,14 @@ class Scheduler:
 
 
 class Scene:
-    """With `generate`, the fleet of tests/ui/generate.c plays until the end."""
+    """With `generate`, the fleet of tests/ui/generate.c plays until the end. `fill` puts something into the folder of
+    the database before the scheduler starts."""
 
-    def __init__(self, generate=None, width=1440, height=900):
+    def __init__(self, generate=None, width=1440, height=900, fill=None):
         self.work = tempfile.mkdtemp(prefix="kvrail-ui-")
+        if fill:
+            os.makedirs(os.path.join(self.work, "first", "state"))
+            fill(os.path.join(self.work, "first", "state"))
         self.generate, self.player = generate, None
         self.schedulers = []
         self.scheduler = self.add_scheduler("first")
