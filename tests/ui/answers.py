@@ -103,7 +103,7 @@ def the_last_column_is_not_over(scene):
     page = show(scene, "rails?agent=prefill-1", MINUTES)
     page.until("document.querySelectorAll('.heatmap g rect').length >= 2")
     titles = page.run("[...document.querySelectorAll('.heatmap g')][0].textContent")
-    rates = [float(amount) * (1 if unit == "M" else 1e-3) for amount, unit in re.findall(r"([0-9.]+) ([kM])B/s", titles)]
+    rates = [float(amount.replace(",", "")) * (1 if unit == "M" else 1e-3) for amount, unit in re.findall(r"([0-9.,]+) ([kM])B/s", titles)]
     check(len(rates) == 2 and all(0.8 < amount <= 1.01 for amount in rates), f"1 MB/s in both columns is shown as {titles}")
 
 
@@ -241,10 +241,64 @@ def the_first_refusal_keeps_its_reason(scene):
     check(page.text("#sign-in-why") == "your session has ended", "the reason is: " + page.text("#sign-in-why"))
 
 
+# Three rails of one agent; the one in the middle moves a tenth of what the others do.
+UNEVEN = """(async () => {
+  const summary = await (await fetch('/api/v1/summary')).json(), bytes = [0, 0, 0];
+  const uneven = () => ({...agent('uneven', 0), rails_up: 3, rail_bytes: [...bytes]});
+  tell('snapshot', {summary, agents: [uneven()]});
+  for (let i = 0; i < 5; i++) {
+    await rest(600);
+    for (const [rail, more] of [6e8, 6e7, 6e8].entries()) bytes[rail] += more;
+    tell('delta', {agents: [uneven()]});
+  }
+})()"""
+
+
+def a_stranger_finds_the_slowest_card(scene):
+    page = show(scene, "overview", STREAM)
+    page.until("window.stream !== undefined")
+    page.run(UNEVEN)
+    shows(page, "#slowest-now", "The slowest card now is rail 1 of uneven.")
+    moved = [float(amount) * {"M": 1, "G": 1000}[unit] for amount, unit in re.findall(r"([0-9.]+) (M|G)B/s", page.text("#slowest-now"))]
+    check(len(moved) == 2 and 9 < moved[1] / moved[0] < 11, f"the rates are {moved}")
+    page = show(scene, "overview")
+    shows(page, "#slowest-now", "The slowest card now is rdmap81s0 of prefill-1, which is down.")  # no click
+    page.click("#slowest-now a")
+    page.until("document.getElementById('rails-agent')?.value === 'prefill-1'")
+
+
+def a_stranger_finds_why_a_transfer_failed(scene):
+    failed = scene.scheduler.ask("transfers?reason=rail_failed&limit=1")["transfers"][0]
+    page = show(scene, "overview")
+    page.click('nav a[href^="#/transfers"]')  # one
+    page.type("input[name=request]", failed["request"])
+    page.click(f'tr[data-key="{failed["id"]}"]')  # two
+    shows(page, ".why[data-kind=bad]", "completion error 5 (flushed), link down")
+    page.until("document.getElementById('next').textContent.length > 20")
+
+
+def a_stranger_sees_what_the_last_minute_changed(scene):
+    page = show(scene, "overview")
+    shows(page, "#minute", "The last minute against the minute before: ", 90)
+    numbers = re.search(r"([\d,]+) transfers ended, (\d+) of them not done; before (\d+), (\d+)\.", page.text("#minute"))
+    check(numbers is not None and int(numbers.group(1).replace(",", "")) > 10, "it says: " + page.text("#minute"))
+
+
+def a_stranger_sees_whether_a_lost_rail_came_back(scene):
+    page = show(scene, "overview")
+    page.until("[...document.querySelectorAll('#changes tr[data-still]')].some((row) => row.textContent.includes('rdmap81s0 is down'))",
+               what="it does not say that the rail is down")
+    scene.mend_rail()
+    page.until("[...document.querySelectorAll('#changes tr[data-change=fault]')].some((row) => /rdmap81s0 was down for .*, and is back/.test(row.textContent))",
+               what="it does not say that the rail is back")
+    check("rdmap81s0 is down" not in page.text("#changes"), "the rail is still said to be down")
+
+
 if __name__ == "__main__":
     skip_without_browser("answers")
     sys.exit(run("answers", Scene(sys.argv[1]), [
         the_verdict_names_the_largest_part, a_rail_without_bytes_is_the_least, the_last_column_is_not_over, a_cell_keeps_its_time,
         a_pause_holds_only_what_is_there, a_wrong_clock_changes_nothing, a_failed_question_is_not_a_silent_scheduler,
         a_rate_after_a_quiet_time_is_true, silence_is_stale, what_nobody_told_of_is_no_health, a_timeline_that_fails_says_so,
-        numbers_and_axes_are_exact, filters_go_where_they_are_applied, the_first_refusal_keeps_its_reason]))
+        numbers_and_axes_are_exact, filters_go_where_they_are_applied, a_stranger_finds_the_slowest_card, a_stranger_finds_why_a_transfer_failed,
+        a_stranger_sees_what_the_last_minute_changed, a_stranger_sees_whether_a_lost_rail_came_back, the_first_refusal_keeps_its_reason]))

@@ -5,6 +5,7 @@ import {linkTo, range, rangeSeconds, rangeWord} from './address';
 import {Chart, type Line} from './chart';
 import {duration, number, rate, rateParts, share, wholeSeconds} from './format';
 import {Changes} from './overview_changes';
+import {SlowestCard} from './overview_slowest';
 import {Nothing, Section, Stale, State, Tile} from './parts';
 import {useQuery, type Query} from './query';
 import {Spark} from './spark';
@@ -138,6 +139,7 @@ export function Overview() {
       {none ? <p class="empty">No agent has reported yet. Start one with <code>--scheduler {location.host}</code>.</p> : null}
       <section class="tiles" aria-label="Now"><Throughput /><Times times={times} /><InFlight /><Ended /></section>
       <Verdict sums={sums} />
+      {none ? null : <SlowestCard />}
       <Section title="Over time" note={`the last ${rangeWord.value}, a point is ${wholeSeconds(sums.data?.step_seconds ?? rangeSeconds.value / 60)}`}>
         <Stale query={sums} />
         <Charts sums={sums} marks={marks.data?.marks ?? []} />

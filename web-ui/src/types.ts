@@ -81,6 +81,11 @@ export interface Series {
   transfers?: number[]; failed?: number[]; bytes: number[]; errors?: number[];
 }
 
+export interface Fault {
+  at: string; until: string | null; kind: string; agent: string | null; rail: number | null; peer: string | null;
+  amount: number; text: string | null;
+}
+
 export interface Rollups {
   from: string; until: string; step_seconds: number; points: number; series: Series[]; left_out: number;
 }
