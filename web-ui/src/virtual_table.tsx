@@ -1,5 +1,5 @@
 // A table of which only the rows that can be seen exist. All rows have the same height.
-import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
+import {useEffect, useLayoutEffect, useMemo, useRef, useState} from 'preact/hooks';
 
 import {pageKeys} from './keys';
 import type {Column} from './transfer_columns';
@@ -57,6 +57,11 @@ export function VirtualTable({rows, columns, open, label, sort, onSort, onOpen, 
     if (moved !== 0) element.scrollTop += moved * ROW_PX;
   }, [rows]);
 
+  const focusRow = (id: string): boolean => {
+    const row = body.current?.querySelector<HTMLElement>(`[data-key="${id}"]`);
+    row?.focus({preventScroll: true});
+    return row !== null && row !== undefined;
+  };
   const step = (by: number): boolean => {
     const at = rows.findIndex((row) => row.id === (focused.current ?? open));
     const to = Math.max(0, Math.min(rows.length - 1, at + by)), id = rows[to]?.id, element = place.current;
@@ -66,7 +71,7 @@ export function VirtualTable({rows, columns, open, label, sort, onSort, onOpen, 
     if (y < element.scrollTop) element.scrollTop = y;
     else if (y + 2 * ROW_PX > element.scrollTop + element.clientHeight) element.scrollTop = y + 2 * ROW_PX - element.clientHeight;
     look();
-    requestAnimationFrame(() => body.current?.querySelector<HTMLElement>(`[data-key="${id}"]`)?.focus({preventScroll: true}));
+    if (!focusRow(id)) requestAnimationFrame(() => focusRow(id));
     if (open && open !== id) onOpen(id);
     return true;
   };
@@ -76,7 +81,8 @@ export function VirtualTable({rows, columns, open, label, sort, onSort, onOpen, 
     if (place.current) place.current.scrollTop = 0;
     onSort(column);
   };
-  useEffect(() => {
+  // Before the rows are seen: a key that comes at once is taken.
+  useLayoutEffect(() => {
     const take = (key: string): boolean => {
       if (key === 'j' || key === 'ArrowDown') return step(1);
       if (key === 'k' || key === 'ArrowUp') return step(-1);
