@@ -100,7 +100,9 @@ export interface Histograms {
   groups: {name?: string | null; transfers: number; failed: number; times: Record<string, Times>}[];
 }
 
-export interface Window { transfers: number; failed: number; bytes: number; times: Record<string, Times> }
+export interface Window {
+  from: string; until: string; step_seconds: number; transfers: number; failed: number; bytes: number; times: Record<string, Times>;
+}
 export interface Comparison {
   window: Window; with: Window; moved: string | null; text: string;
   differences: Record<string, Record<string, number | null>>;
