@@ -1,68 +1,65 @@
-// How long transfers and their stages took: histograms of the range, and of the same time before it.
-import {range, rangeSeconds, rangeWord} from './address';
+// How long transfers and their stages took in one window of time, over those of another: what differs, in words.
+import {range, wanted} from './address';
 import {duration, number} from './format';
+import {SpanTimes, WindowChoice} from './latency_choice';
+import {Differences} from './latency_differences';
+import {Histogram} from './latency_histogram';
+import {chosenName, chosenPair, deployOf, DEPLOY_SEARCH, overlapSeconds, type Deploy, type Pair} from './latency_windows';
 import {DataTable, Nothing, Section, Stale} from './parts';
 import {useQuery} from './query';
-import type {Comparison, Times} from './types';
-import {windowEvery, windowsOf} from './window';
+import {schedulerNow} from './store';
+import type {Comparison, Mark} from './types';
+import {isoAt, windowEvery} from './window';
 import {TIMES} from './words';
 
-const WIDTH = 420, HEIGHT = 110, FLOOR = 96;
-
-// Shares of the transfers, over the logarithm of the time.
-function outline(times: Times | undefined, x: (seconds: number) => number, top: number): string {
-  const all = times?.count ?? 0;
-  if (!times || all === 0) return '';
-  const points = times.buckets.map(([from, until, count]) => {
-    const y = FLOOR - (count / all) / top * (FLOOR - 8), end = x(until ?? from * 1.2);
-    return `M${x(from).toFixed(1)},${FLOOR}V${y.toFixed(1)}H${end.toFixed(1)}V${FLOOR}`;
-  });
-  return points.join('');
+function rowOf(data: Comparison, name: string): string[] {
+  const now = data.window.times[name], before = data.with.times[name], exposed = (side: Comparison['window']): string => duration(side.times['exposed']?.p99_seconds);
+  return [TIMES[name] ?? name, number(now?.count ?? 0), duration(now?.p50_seconds), duration(now?.p90_seconds), duration(now?.p99_seconds), exposed(data.window),
+    number(before?.count ?? 0), duration(before?.p50_seconds), duration(before?.p90_seconds), duration(before?.p99_seconds), exposed(data.with)];
 }
 
-function Histogram({name, now, before}: {name: string; now: Times | undefined; before: Times | undefined}) {
-  const buckets = [...(now?.buckets ?? []), ...(before?.buckets ?? [])];
-  const difference = now?.p99_seconds != null && before?.p99_seconds != null ? now.p99_seconds - before.p99_seconds : null;
-  const low = Math.max(1e-6, Math.min(...buckets.map(([from]) => Math.max(from, 1e-6)))), high = Math.max(...buckets.map(([from, until]) => until ?? from * 1.2), low * 2);
-  const x = (seconds: number): number => 4 + Math.log(Math.max(seconds, low) / low) / Math.log(high / low) * (WIDTH - 8);
-  const shareOf = (times?: Times): number => Math.max(0, ...(times?.buckets ?? []).map(([, , count]) => count / Math.max(1, times?.count ?? 1)));
-  const top = Math.max(0.01, shareOf(now), shareOf(before));
-  const label = `${TIMES[name]}: p50 ${duration(now?.p50_seconds)}, p99 ${duration(now?.p99_seconds)}`;
+function Both({data, pair}: {data: Comparison; pair: Pair}) {
+  const {nameA, nameB} = pair, names = Object.keys(TIMES), {window, with: other} = data, overlap = overlapSeconds(pair);
+  const exposed: [number | null | undefined, number | null | undefined] = [window.times['exposed']?.p99_seconds, other.times['exposed']?.p99_seconds];
+  const none = [window.transfers === 0 ? nameA : '', other.transfers === 0 ? nameB : ''].filter(Boolean);
   return (
-    <figure class="chart histogram" data-time={name}>
-      <figcaption><h3>{TIMES[name]}</h3>
-        <span class="quiet">p50 {duration(now?.p50_seconds)} · p90 {duration(now?.p90_seconds)} · p99 {duration(now?.p99_seconds)}
-          {difference === null ? '' : ` (before: ${duration(before?.p99_seconds)}, ${difference > 0 ? '+' : ''}${duration(difference)})`}</span></figcaption>
-      {buckets.length === 0 ? <p class="empty">No time was measured.</p> : (
-        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
-          <path class="before" d={outline(before, x, top)} />
-          <path class="now" d={outline(now, x, top)} />
-          <text class="name" x={4} y={HEIGHT - 2}>{duration(low)}</text>
-          <text class="name" x={WIDTH - 4} y={HEIGHT - 2} text-anchor="end">{duration(high)}</text>
-        </svg>)}
-    </figure>
+    <>
+      <ul class="legend windows">
+        <li class="key-now" id="window-a">{nameA}: {number(window.transfers)} transfers, <SpanTimes from={window.from} until={window.until} /></li>
+        <li class="key-before" id="window-b">{nameB}: {number(other.transfers)} transfers, <SpanTimes from={other.from} until={other.until} /></li>
+      </ul>
+      {overlap > 0 ? <p class="quiet" id="overlap">Both windows have {duration(overlap)} in common: what ended then counts in both.</p> : null}
+      {none.length > 0 ? <p class="lead">No transfer ended in {none.join(', nor in ')}: there is no difference to name.</p> : <Differences data={data} nameA={nameA} nameB={nameB} />}
+      <p class="quiet">Share of transfers, over time on a logarithmic scale.</p>
+      <div class="charts three">{names.map((name) => <Histogram key={name} name={name} now={window.times[name]} before={other.times[name]} exposed={exposed} nameA={nameA} nameB={nameB} />)}</div>
+      <DataTable caption="times of both windows" head={['Time', 'Transfers', 'p50', 'p90', 'p99', 'exposed p99', 'Transfers, compared', 'p50, compared', 'p90, compared', 'p99, compared', 'exposed p99, compared']} rows={names.map((name) => rowOf(data, name))} />
+    </>
   );
 }
 
+// The last deploy, as far as it is needed.
+function useDeploy(): {deploy: Deploy | null | undefined; error: string} {
+  const needed = chosenName() === 'deploy';
+  const marks = useQuery<{marks: Mark[]}>(needed ? '/api/v1/marks' : null, () => ({from: isoAt(schedulerNow() - DEPLOY_SEARCH), until: isoAt(schedulerNow())}), 15000);
+  return {deploy: marks.data ? deployOf(marks.data.marks) : undefined, error: marks.error};
+}
+
 export function Latency() {
-  const query = useQuery<Comparison>('/api/v1/compare', () => windowsOf(rangeSeconds.value), Math.max(4000, windowEvery()), range.value);
-  const data = query.data, names = Object.keys(TIMES);
-  const row = (name: string): string[] => {
-    const now = data?.window.times[name], before = data?.with.times[name];
-    return [TIMES[name] ?? name, number(now?.count ?? 0), duration(now?.p50_seconds), duration(now?.p90_seconds), duration(now?.p99_seconds), duration(before?.p50_seconds), duration(before?.p99_seconds)];
-  };
+  const {deploy, error} = useDeploy(), key = [chosenName(), range.value, wanted('a'), wanted('b'), deploy?.from, deploy?.until].join(' ');
+  const now = schedulerNow(), {pair, why} = chosenPair(now, deploy);
+  const query = useQuery<Comparison>(pair ? '/api/v1/compare' : null, () => {
+    const {a, b} = chosenPair(schedulerNow(), deploy).pair ?? pair!;
+    return {from: isoAt(a.from), until: isoAt(a.until), with_from: isoAt(b.from), with_until: isoAt(b.until)};
+  }, Math.max(4000, windowEvery()), key);
+  const data = query.data;
   return (
-    <Section title="How long transfers took" note={`the last ${rangeWord.value}, beside the ${rangeWord.value} before`} id="latencies">
-      {!data ? <Nothing loading={query.loading} error={query.error} /> : data.window.transfers + data.with.transfers === 0
-        ? <Nothing>No transfer has ended in twice the last {rangeWord.value}.</Nothing> : (
+    <Section title="How long transfers took" note={pair ? `${pair.nameA}, beside ${pair.nameB}` : 'no two windows to compare'} id="latencies">
+      <WindowChoice pair={pair} />
+      {!pair ? <p class={why === 'Loading…' ? 'empty' : 'empty bad'} role={why === 'Loading…' ? undefined : 'alert'} id="no-windows">{error || why}</p> : !data ? <Nothing loading={query.loading} error={query.error} />
+        : data.window.transfers + data.with.transfers === 0 ? <Nothing>No transfer has ended in {pair.nameA}, nor in {pair.nameB}.</Nothing> : (
           <>
             <Stale query={query} />
-            <p class="lead">{data.window.transfers > 0 && data.with.transfers > 0
-              ? `Against the ${rangeWord.value} before: ${data.text.replace(/-?[\d.e-]+ s\b/g, (text) => duration(parseFloat(text)))}.`
-              : `${number(data.window.transfers)} transfers ended in the last ${rangeWord.value}, ${number(data.with.transfers)} in the ${rangeWord.value} before.`}</p>
-            <ul class="legend"><li class="key-now">the last {rangeWord.value}</li><li class="key-before">the {rangeWord.value} before</li><li class="none">share of transfers, over time on a logarithmic scale</li></ul>
-            <div class="charts three">{names.map((name) => <Histogram key={name} name={name} now={data.window.times[name]} before={data.with.times[name]} />)}</div>
-            <DataTable caption="times" head={['Time', 'Transfers', 'p50', 'p90', 'p99', 'p50 before', 'p99 before']} rows={names.map(row)} />
+            <Both data={data} pair={pair} />
           </>)}
     </Section>
   );

@@ -12,7 +12,7 @@ import type {Agent, Fault, Rollups, Transfer, TransferList} from './types';
 import {isoAt} from './window';
 
 const SHOWN = 8, LIMIT = 500;
-const SIGNS = {more: '▲ more', less: '▼ less', same: '＝ the same'};
+const SIGNS = {more: '▲ more', less: '▼ less', same: '= the same'};
 
 interface Place { box: Box; agent: string; rails: number[]; nameOf: (rail: number) => string; facts: Agent | null; view: Rollups; came: number }
 
