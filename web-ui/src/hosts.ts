@@ -21,10 +21,12 @@ export const rankOf = (condition: string): number => {
   return at < 0 ? RANKS.length : at;
 };
 
+export const hostName = (agent: AgentShort): string => agent.host ?? 'host not known';
+
 export function hostsOf(agents: Iterable<AgentShort>, rateOf: (name: string) => number, search: string): Host[] {
   const hosts = new Map<string, Host>(), wanted = search.toLowerCase();
   for (const agent of agents) {
-    const name = agent.host ?? 'host not known';
+    const name = hostName(agent);
     if (wanted && ![name, agent.name, agent.role, conditionWord(conditionOf(agent)), agent.version ?? ''].some((text) => text.toLowerCase().includes(wanted))) continue;
     const host = hosts.get(name) ?? {name, agents: [], worst: 'up', rank: RANKS.length, rails: 0, railsUp: 0, live: 0, rate: 0};
     const condition = conditionOf(agent);

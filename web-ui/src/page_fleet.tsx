@@ -4,22 +4,24 @@ import {useState} from 'preact/hooks';
 import {want, wanted} from './address';
 import {AgentDetail} from './agent_detail';
 import {plural, number, rate} from './format';
-import {conditionOf, conditionWord, hostsOf, rankOf, type Host} from './hosts';
+import {conditionOf, conditionWord, hostName, hostsOf, rankOf, type Host} from './hosts';
 import {Matrix} from './matrix';
 import {Nothing, Section, State} from './parts';
 import {agents, rateOf, rates, summary} from './store';
 import type {AgentShort} from './types';
 
 const SHOWN = 40;     // hosts, until more are asked for
-const OPEN_MAX = 8;   // a fleet of so many agents is shown open
+const OPEN_MAX = 8;   // a fleet, or what a search leaves of it, of so many agents is shown open
+const HOST = 'host:'; // before the name of an open host, among the open agents
 
 const openNames = (): Set<string> => new Set(wanted('open').split(',').filter(Boolean));
 
+// A host that is closed takes its agents with it.
 function toggle(name: string, isOpen: boolean, all: string[]): void {
-  const names = openNames();
-  for (const open of all) names.add(open);
-  if (isOpen) names.delete(name);
-  else names.add(name);
+  const names = new Set([...openNames(), ...all]);
+  if (!isOpen) names.add(name);
+  else if (!name.startsWith(HOST)) names.delete(name);
+  else for (const agent of [name, ...[...agents.value.values()].filter((one) => hostName(one) === name.slice(HOST.length)).map((one) => one.name)]) names.delete(agent);
   want({open: [...names].join() || 'none'});
 }
 
@@ -57,19 +59,46 @@ function AgentRow({agent, busiest, isOpen, all}: {agent: AgentShort; busiest: nu
   );
 }
 
-function HostCard({host, busiest, opened}: {host: Host; busiest: number; opened: Set<string>}) {
+// Of a large fleet a host is one line, until it is opened: how busy it is beside the busiest one, and what is worst.
+function HostLine({host, busiest, isOpen, all}: {host: Host; busiest: number; isOpen: boolean; all: string[]}) {
+  const worst = host.agents.find((agent) => conditionOf(agent) === host.worst), down = host.rails - host.railsUp;
   return (
-    <article class="host" data-host={host.name} data-state={host.worst}>
-      <header>
-        <h3>{host.name}</h3>
-        <State name={host.worst} word={conditionWord(host.worst)} />
-        <span class="spring" />
-        <span class="quiet">{`${plural(host.agents.length, 'agent')} · ${host.railsUp} of ${plural(host.rails, 'rail')} up · ${number(host.live)} live`}</span>
-        <span class="value">{rate(host.rate)}</span>
-      </header>
-      <ul class="agents">
-        {host.agents.map((agent) => <AgentRow key={agent.name} agent={agent} busiest={busiest} isOpen={opened.has(agent.name)} all={[...opened]} />)}
-      </ul>
+    <button type="button" class="row-button" aria-expanded={isOpen ? 'true' : 'false'} onClick={() => toggle(HOST + host.name, isOpen, all)}>
+      <span class="turn" aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
+      <h3>{host.name}</h3>
+      <State name={host.worst} word={conditionWord(host.worst)} />
+      <span class="quiet">{plural(host.agents.length, 'agent')}{worst && host.worst !== 'up' && host.agents.length > 1 ? `, ${worst.name} is the worst` : ''}</span>
+      <span class="spring" />
+      <span class={down > 0 ? 'bad' : 'quiet'}>{`${number(host.railsUp)} of ${plural(host.rails, 'rail')} up`}</span>
+      <span class="lane host-lane" aria-hidden="true"><i style={{width: `${Math.min(100, 100 * host.rate / busiest)}%`}} /></span>
+      <span class="quiet value">{number(host.live)} live</span>
+      <span class="value">{rate(host.rate)}</span>
+    </button>
+  );
+}
+
+function HostHead({host}: {host: Host}) {
+  return (
+    <header>
+      <h3>{host.name}</h3>
+      <State name={host.worst} word={conditionWord(host.worst)} />
+      <span class="spring" />
+      <span class="quiet">{`${plural(host.agents.length, 'agent')} · ${host.railsUp} of ${plural(host.rails, 'rail')} up · ${number(host.live)} live`}</span>
+      <span class="value">{rate(host.rate)}</span>
+    </header>
+  );
+}
+
+// `busiest`: of the fleet, a rail and a host, in bytes a second.
+function HostCard({host, busiest, opened, large}: {host: Host; busiest: {rail: number; host: number}; opened: Set<string>; large: boolean}) {
+  const all = [...opened], isOpen = !large || opened.has(HOST + host.name) || host.agents.some((agent) => opened.has(agent.name));
+  return (
+    <article class={large ? 'host line' : 'host'} data-host={host.name} data-state={host.worst}>
+      {large ? <HostLine host={host} busiest={busiest.host} isOpen={isOpen} all={all} /> : <HostHead host={host} />}
+      {isOpen ? (
+        <ul class="agents">
+          {host.agents.map((agent) => <AgentRow key={agent.name} agent={agent} busiest={busiest.rail} isOpen={opened.has(agent.name)} all={all} />)}
+        </ul>) : null}
     </article>
   );
 }
@@ -90,8 +119,9 @@ function Counts({list}: {list: AgentShort[]}) {
 export function Fleet() {
   const [shown, setShown] = useState(SHOWN), list = [...agents.value.values()], search = wanted('q');
   const hosts = hostsOf(list, rateOf, search), seen = hosts.slice(0, shown);
-  const busiest = Math.max(1, ...[...rates.value.values()].flatMap((of) => of.perSecond.map((value) => value ?? 0)));
-  const opened = wanted('open') ? openNames() : new Set(list.length <= OPEN_MAX ? list.filter((agent) => agent.state === 'up').map((agent) => agent.name) : []);
+  const found = hosts.reduce((sum, host) => sum + host.agents.length, 0), large = found > OPEN_MAX;
+  const busiest = {host: Math.max(1, ...hosts.map((host) => host.rate)), rail: Math.max(1, ...[...rates.value.values()].flatMap((of) => of.perSecond.map((value) => value ?? 0)))};
+  const opened = wanted('open') ? openNames() : new Set(large ? [] : hosts.flatMap((host) => host.agents).filter((agent) => agent.state === 'up').map((agent) => agent.name));
   return (
     <>
       <Section title="Hosts" note={`${plural(hosts.length, 'host')}, ${plural(list.length, 'agent')}; the worst first`}
@@ -104,14 +134,14 @@ export function Fleet() {
           </>)}>
         {hosts.length === 0 ? <Nothing loading={summary.value === null}>{search ? `No host or agent matches “${search}”.`
           : <>No agent has reported yet. Start one with <code>--scheduler {location.host}</code>.</>}</Nothing> : (
-          <div class="scroll hosts" tabIndex={0} role="region" aria-label="List of hosts">
-            {seen.map((host) => <HostCard key={host.name} host={host} busiest={busiest} opened={opened} />)}
+          <div class={`scroll hosts${large ? ' many' : ''}`} tabIndex={0} role="region" aria-label="List of hosts">
+            {seen.map((host) => <HostCard key={host.name} host={host} busiest={busiest} opened={opened} large={large} />)}
             {hosts.length > seen.length ? (
               <p class="more quiet"><span>{number(hosts.length - seen.length)} more hosts, no worse than these.</span>
                 <button type="button" onClick={() => setShown(shown + SHOWN)}>Show {Math.min(SHOWN, hosts.length - seen.length)} more</button></p>) : null}
           </div>)}
       </Section>
-      <Matrix list={list} />
+      <div class={list.length > OPEN_MAX ? 'matrix-place many' : 'matrix-place'}><Matrix list={list} /></div>
     </>
   );
 }

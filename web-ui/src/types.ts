@@ -59,7 +59,11 @@ export interface AgentShort {
 export interface Rail {
   name: string; group: number; provider: string; address: string | null; epoch: number; state: string;
   speed_bits_per_second: number | null; bytes: number; writes: number; counters: Record<string, number>;
+  traits?: {node?: number | null} | null;
 }
+
+// A GPU of the agent's host. `groups`: the rail groups that are nearest to it.
+export interface Gpu { pci: string; model: string | null; node: number | null; groups: number[] }
 
 export interface Agent {
   name: string; role: 'prefill' | 'decode'; state: string; boot: string; host: string | null;
@@ -68,7 +72,7 @@ export interface Agent {
   events_dropped: number; insecure: boolean; drained: boolean; name_shared_with: string | null;
   clock_ahead_seconds: number | null; scheduler: string | null; options: string | null; rails: Rail[];
   engines: {name: string | null; model: string | null; region_bytes: number}[];
-  tenants?: {name: string | null}[];
+  tenants?: {name: string | null}[]; traits?: {gpus?: Gpu[]} | null;
 }
 
 export interface PointTimes {
