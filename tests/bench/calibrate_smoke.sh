@@ -29,6 +29,18 @@ for key in imm_iov imm_rma_iov pieces chunk_bytes_max; do
     says "$work/figures.json" "\"$key\": [1-9]"
     says "$work/state/calibration-tcp.json" "\"$key\": [1-9]"
 done
+says "$work/table" 'a rail carries [0-9.]* Gb/s'
+for key in rail_bps write_ns latency_ns; do
+    says "$work/figures.json" "\"$key\": [1-9]"
+    says "$work/state/calibration-tcp.json" "\"$key\": [1-9]"
+done
+status=0
+"$bin/kvrail" bench calibrate --provider tcp --rounds 1 --target-netns "$work/none" >"$work/table" 2>"$work/errors" ||
+    status=$?
+[ "$status" = 1 ] || fail "a namespace that is not there ended in $status"
+says "$work/errors" "target-netns $work/none: No such file"
+"$bin/kvrail" bench calibrate --provider local --rounds 1 >"$work/table" || fail "local ended in $?"
+says "$work/table" 'a rail carries [0-9.]* Gb/s'
 agent calibrated
 await calibrated "$work/calibrated.sock"
 says "$work/calibrated.log" 'calibrated with libfabric'

@@ -1,5 +1,6 @@
 /* `kvrail bench calibrate`: what a provider does with an immediate. Two endpoints of this process
- * on one rail each, one thread that polls both: what is compared is one size with another. */
+ * on one rail each, one thread that polls both: what is compared is one size with another. And what
+ * a rail carries and its writes cost (bench_calibrate_costs.h), to a target in another process. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "fabric/ofi/fabric_ofi_library.h"
 #include "fabric/region.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/bench_calibrate_costs.h"
 #include "tools/bench/bench_cli.h"
 #include "tools/bench/bench_stats.h"
 #include "tools/bench/bench_turn.h"
@@ -27,6 +29,7 @@
 
 struct calibrate_options {
     char provider[16], state_dir[512], json[JSON_OUTPUT_PATH_BYTES];
+    char rail[KVR_NAME_BYTES], target_rail[KVR_NAME_BYTES], target_netns[512];
     uint64_t rounds;
     char libfabric[KVR_LIBFABRIC_FOLDER_BYTES];
 };
@@ -39,6 +42,19 @@ static const struct kvr_option options[] = {
      .fallback = "tcp",
      KVR_OPTION_CHOICE(OPTIONS, provider),
      .help = "The provider to measure."},
+    {.name = "rail",
+     .value = "NAME",
+     KVR_OPTION_STRING(OPTIONS, rail),
+     .help = "The rail to measure: an address, an interface or a domain. Without one the "
+             "provider's first, or over TCP a loopback address."},
+    {.name = "target-rail",
+     .value = "NAME",
+     KVR_OPTION_STRING(OPTIONS, target_rail),
+     .help = "The other end of what the rail carries and of what writes cost. Without one --rail."},
+    {.name = "target-netns",
+     .value = "PATH",
+     KVR_OPTION_STRING(OPTIONS, target_netns),
+     .help = "The network namespace that has --target-rail: /run/netns/NAME. Without one ours."},
     KVR_OPTION_LIBFABRIC(OPTIONS),
     {.name = "state-dir",
      .section = "output",
@@ -57,7 +73,9 @@ static const struct kvr_command command = {
     .name = "kvrail bench calibrate",
     .description =
         "Finds how many pieces one write with an immediate may carry on a provider, how many of\n"
-        "them pay, and which sizes of a message are good, and keeps that for the agents.",
+        "them pay, and which sizes of a message are good, and keeps that for the agents. Measures\n"
+        "what a rail carries, what a small write costs and how long it takes, and keeps that for\n"
+        "kvrail replay --virtual --costs FILE.",
     KVR_OPTION_ROWS(options),
     .footer = "Example:\n"
               "  kvrail bench calibrate --provider tcp --state-dir /var/lib/kvrail/p0",
@@ -93,7 +111,7 @@ static bool failed(const char *what, const struct kvr_error *error)
     return false;
 }
 
-static bool side_open(struct bed *bed, int index, const char *provider)
+static bool side_open(struct bed *bed, int index, const char *provider, const char *rail)
 {
     struct side *side = &bed->sides[index];
     struct kvr_region_layout layout = {.region = 1, .bytes = POOL_BYTES};
@@ -103,7 +121,7 @@ static bool side_open(struct bed *bed, int index, const char *provider)
     int fd;
 
     snprintf(wanted.provider, sizeof(wanted.provider), "%s", provider);
-    snprintf(wanted.name, sizeof(wanted.name), "%s", kvr_provider_find(provider)->default_rail);
+    snprintf(wanted.name, sizeof(wanted.name), "%s", rail);
     /* Both for reading and writing: the source's bytes are written here too. */
     if (ops->rail_open(bed->fabric.self, &wanted, &side->rail, &error) != KVR_OK ||
         ops->endpoint_open(side->rail, &side->endpoint, &error) != KVR_OK ||
@@ -129,12 +147,12 @@ static bool side_insert(struct bed *bed, int index, uint64_t *ret_peer)
     return true;
 }
 
-static bool bed_open(struct bed *bed, const char *provider)
+static bool bed_open(struct bed *bed, const char *provider, const char *rail)
 {
     uint64_t writer;
 
     kvr_fabric_of(provider, &bed->fabric);
-    if (!side_open(bed, 1, provider) || !side_open(bed, 0, provider) ||
+    if (!side_open(bed, 1, provider, rail) || !side_open(bed, 0, provider, rail) ||
         !side_insert(bed, 1, &writer) || !side_insert(bed, 0, &bed->peer))
         return false;
     bed->turns = (struct bench_turns){.ops = bed->fabric.ops,
@@ -295,7 +313,7 @@ static bool measure(const struct calibrate_options *chosen, struct kvr_calibrati
 {
     static struct bed bed;
     const struct kvr_rail_facts *facts;
-    bool good = bed_open(&bed, chosen->provider);
+    bool good = bed_open(&bed, chosen->provider, chosen->rail);
 
     memcpy(calibration->provider, chosen->provider, sizeof(calibration->provider));
     snprintf(calibration->libfabric, sizeof(calibration->libfabric), "%s",
@@ -325,11 +343,12 @@ static json_t *figures_json(const struct kvr_calibration *calibration)
         json_array_append_new(sizes, json_pack("{s:I, s:f}", "bytes",
                                                (json_int_t)calibration->sizes[i].bytes, "gb_s",
                                                calibration->sizes[i].gb_s));
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:o}", "provider", calibration->provider,
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:o, s:o*}", "provider", calibration->provider,
                      "libfabric", calibration->libfabric, "imm_iov", (int)calibration->imm_iov,
                      "imm_rma_iov", (int)calibration->imm_rma_iov, "pieces",
                      (int)calibration->pieces, "chunk_bytes_max",
-                     (json_int_t)calibration->chunk_bytes_max, "sizes", sizes);
+                     (json_int_t)calibration->chunk_bytes_max, "sizes", sizes, "costs",
+                     kvr_calibration_costs_json(&calibration->costs));
 }
 
 static void print(const struct kvr_calibration *calibration)
@@ -342,6 +361,37 @@ static void print(const struct kvr_calibration *calibration)
     for (uint32_t i = 0; i < calibration->size_count; i++)
         printf("  %5llu KiB  %.2f GB/s\n", (unsigned long long)calibration->sizes[i].bytes >> 10,
                calibration->sizes[i].gb_s);
+    printf("  a rail carries %.3f Gb/s; a small write takes %llu ns of the posting thread, and is "
+           "there after %.1f us\n",
+           (double)calibration->costs.rail_bps / 1e9,
+           (unsigned long long)calibration->costs.write_ns,
+           (double)calibration->costs.latency_ns / 1e3);
+}
+
+/* The default names of rails are the provider's. */
+static void name_rails(struct calibrate_options *chosen)
+{
+    if (chosen->rail[0] == '\0')
+        snprintf(chosen->rail, sizeof(chosen->rail), "%s",
+                 kvr_provider_find(chosen->provider)->default_rail);
+    if (chosen->target_rail[0] == '\0')
+        memcpy(chosen->target_rail, chosen->rail, sizeof(chosen->target_rail));
+}
+
+static bool measure_all(const struct calibrate_options *chosen, struct kvr_calibration *calibration)
+{
+    struct calibrate_costs costs = {.provider = chosen->provider,
+                                    .rail = chosen->rail,
+                                    .target_rail = chosen->target_rail,
+                                    .target_netns = chosen->target_netns};
+    bool good;
+
+    if (!calibrate_costs_open(&costs))
+        return false;
+    good = measure(chosen, calibration) &&
+           calibrate_costs_measure(&costs, chosen->rounds, &calibration->costs);
+    calibrate_costs_close(&costs);
+    return good;
 }
 
 int bench_calibrate_main(int argc, char **argv)
@@ -359,7 +409,8 @@ int bench_calibrate_main(int argc, char **argv)
         fprintf(stderr, "kvrail bench calibrate: %s: %s\n", chosen.state_dir, strerror(errno));
         return 1;
     }
-    if (!measure(&chosen, &calibration))
+    name_rails(&chosen);
+    if (!measure_all(&chosen, &calibration))
         return 1;
     if (!json_output_replaces_text(chosen.json))
         print(&calibration);
