@@ -76,7 +76,7 @@ static void config_init(struct virtual_config *config)
     struct kvr_error error = {0};
 
     *config = (struct virtual_config){
-        .costs = rail_costs_find("efa"),
+        .costs = *rail_costs_find("efa"),
         .prefill = prefill_time_find("qwen3-235b-a22b"),
         .tp = 4,
         .page_tokens = 16,

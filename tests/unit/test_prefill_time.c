@@ -54,7 +54,7 @@ static void config_init(struct virtual_config *config)
 
     *config = (struct virtual_config){
         .fleet = {1, 1, 16, UINT64_C(200000000000)},
-        .costs = rail_costs_find("fabric-lib"),
+        .costs = *rail_costs_find("fabric-lib"),
         .prefill = prefill_time_find("qwen3-235b-a22b"),
         .tp = 4,
         .page_tokens = 16,

@@ -16,7 +16,7 @@ static void config_init(struct virtual_config *config, uint64_t card_bps)
 
     *config = (struct virtual_config){
         .fleet = {2, 1, 16, card_bps},
-        .costs = rail_costs_find("efa"),
+        .costs = *rail_costs_find("efa"),
         .prefill = prefill_time_find("qwen3-235b-a22b"),
         .tp = 4,
         .page_tokens = 16,

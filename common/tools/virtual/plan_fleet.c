@@ -40,7 +40,7 @@ static const struct kvr_option options[] = {
      .fallback = "32x100G,8x100G",
      .max = PLAN_CARDS_MAX,
      KVR_OPTION_LIST(OPTIONS, rails),
-     .help = "Cards of each host to try, and their speed in Gb/s: 32x100G, 16x200G, 8x400G."},
+     .help = "Cards of each host to try, and their speed: 32x100G, 16x200G, 8x400G."},
     {.name = "budget",
      .section = "budget",
      .fallback = "2s",
@@ -125,7 +125,8 @@ static virtual_time time_of(const char *name)
     return (virtual_time)time;
 }
 
-static kvr_status make_grid(const OPTIONS *config, struct plan_grid *grid, struct kvr_error *error)
+static kvr_status make_grid(const OPTIONS *config, uint32_t gpus, struct plan_grid *grid,
+                            struct kvr_error *error)
 {
     if (config->prefill.count == 0 || config->decode.count == 0 || config->rails.count == 0)
         return kvr_error_set(error, KVR_INVALID, "options",
@@ -135,7 +136,7 @@ static kvr_status make_grid(const OPTIONS *config, struct plan_grid *grid, struc
     grid->budget_ns = config->budget;
     grid->card_count = config->rails.count;
     for (uint32_t i = 0; i < config->rails.count; i++) {
-        KVR_TRY(virtual_rails_parse(config->rails.items[i], &grid->cards[i], error));
+        KVR_TRY(virtual_rails_parse(config->rails.items[i], gpus, &grid->cards[i], error));
         snprintf(grid->card_names[i], sizeof(grid->card_names[i]), "%.31s", config->rails.items[i]);
     }
     KVR_TRY(read_counts(&config->prefill, "prefill", grid->prefill, &grid->prefill_count, error));
@@ -178,7 +179,7 @@ int tool_plan_fleet_main(int argc, char **argv)
     if (!kvr_options_load(&command, argc, argv, &config, &exit_status))
         return exit_status;
     if (virtual_config_make(&config.model, &run, &error) != KVR_OK ||
-        make_grid(&config, &grid, &error) != KVR_OK)
+        make_grid(&config, virtual_gpus(&run), &grid, &error) != KVR_OK)
         return kvr_options_refuse(&command, "%s", error.detail);
     if (!json_output_ready(&command, config.json))
         return KVR_EXIT_USAGE;

@@ -41,7 +41,7 @@ static const struct kvr_option options[] = {
      .value = "CARDSxSPEED",
      .fallback = "32x100G",
      KVR_OPTION_STRING(OPTIONS, rails),
-     .help = "Cards of each host, and their speed in Gb/s: 32x100G, 16x200G, 8x400G."},
+     .help = "Cards of each host, and their speed: 32x100G, 16x200G, 8x400G, 2x800M."},
     {.name = "exact",
      KVR_OPTION_BOOL(OPTIONS, exact),
      .help = "Play write by write, and check the tokens that each write brings. Else writes are "
@@ -94,7 +94,7 @@ static bool load(int argc, char **argv, OPTIONS *config, struct virtual_config *
         return false;
     if (virtual_config_make(&config->model, &made, &error) != KVR_OK ||
         virtual_hosts_parse(config->hosts, &made.fleet, &error) != KVR_OK ||
-        virtual_rails_parse(config->rails, &made.fleet, &error) != KVR_OK) {
+        virtual_rails_parse(config->rails, virtual_gpus(&made), &made.fleet, &error) != KVR_OK) {
         *ret_exit = kvr_options_refuse(&command, "%s", error.detail);
         return false;
     }

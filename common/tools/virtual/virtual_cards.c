@@ -44,7 +44,7 @@ void cards_send(struct world *world, const struct packet *packet, kvr_ns from)
     lane->in_flight_packets++;
     link_of(world, lane)->in_flight[packet->card] += packet->bytes;
     world->sources[lane->source].cards[packet->card].in_flight += packet->bytes;
-    world_at(world, from + world->config->costs->latency_ns, EVENT_ARRIVE, number);
+    world_at(world, from + world->config->costs.latency_ns, EVENT_ARRIVE, number);
 }
 
 void cards_arrive(struct world *world, uint32_t number)
@@ -52,7 +52,7 @@ void cards_arrive(struct world *world, uint32_t number)
     const struct packet *packet = &world->packets[number];
     const struct lane *lane = lane_of(world, packet);
     struct card *card = &world->targets[lane->target].cards[packet->card];
-    kvr_ns sent = packet->sent + world->config->costs->latency_ns;
+    kvr_ns sent = packet->sent + world->config->costs.latency_ns;
 
     card->free_at = (card->free_at > world->now ? card->free_at : world->now) + packet->wire_ns;
     card->busy_ns += packet->wire_ns;

@@ -68,7 +68,7 @@ static kvr_status cut_chunk(struct world *world, struct request *request, struct
         .limits = {.pieces_local = 1, .pieces_remote = 1, .chunk_bytes_max = CHUNK_BYTES_MAX},
     };
 
-    if (config->costs->page_writes)
+    if (config->costs.page_writes)
         input.limits.chunk_bytes_max = kvr_page_bytes(&world->layouts[0]);
     return kvr_plan_make(&input, &world->buddy, &chunk->plan, world->error);
 }

@@ -20,10 +20,11 @@ void decode_add(struct world *world, struct request *request)
 /* WANT goes to the source and PLAN and GRANT follow: three messages. */
 static void admit(struct world *world, struct request *request)
 {
-    kvr_ns control = world->config->costs->control_ns;
+    kvr_ns control = world->config->costs.control_ns;
     kvr_ns now = world->now > request->offered_at ? world->now : request->offered_at;
 
     request->skip_tokens = request->target.cached_blocks * KVR_TRACE_BLOCK_TOKENS;
+    request->opened_at = now;
     request->granted_at = now + 3 * control;
     world_at(world, request->granted_at, EVENT_GRANT, request->index);
 }
@@ -101,8 +102,8 @@ void decode_landed(struct world *world, struct request *request)
     cut_free(world, request);
     pool_publish(&world->decodes[request->decode].pool, blocks_of(world, request),
                  asked(world, request)->input_tokens / KVR_TRACE_BLOCK_TOKENS, &request->target);
-    world_at(world, world->now + config->costs->control_ns, EVENT_FREE, request->index);
-    world_at(world, world->now + config->costs->control_ns + steps * config->step_ns, EVENT_DECODED,
+    world_at(world, world->now + config->costs.control_ns, EVENT_FREE, request->index);
+    world_at(world, world->now + config->costs.control_ns + steps * config->step_ns, EVENT_DECODED,
              request->index);
 }
 

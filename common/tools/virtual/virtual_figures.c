@@ -54,6 +54,14 @@ static void digest_request(struct world *world, const struct request *request)
     XXH3_64bits_update(world->digest, facts, sizeof(facts));
 }
 
+/* When bytes could move, as `kvrail replay` counts it (replay_tally.c). */
+static kvr_ns fetch_from(const struct request *request)
+{
+    kvr_ns ready = request->chunks[0].start + request->chunks[0].layer_ns;
+
+    return ready > request->opened_at ? ready : request->opened_at;
+}
+
 void figures_add(struct world *world, const struct request *request)
 {
     struct virtual_figures *figures = world->figures;
@@ -66,6 +74,7 @@ void figures_add(struct world *world, const struct request *request)
         return;
     }
     figures->times[VIRTUAL_TRANSFER][at] = request->landed_at - request->first_post;
+    figures->times[VIRTUAL_FETCH][at] = request->landed_at - fetch_from(request);
     figures->times[VIRTUAL_EXPOSED][at] = request->landed_at - request->prefilled_at;
     figures->times[VIRTUAL_QUEUE][at] = request->started_at - request->arrived_at;
     figures->times[VIRTUAL_WAIT][at] = first_token - request->arrived_at - request->compute_ns;

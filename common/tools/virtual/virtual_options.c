@@ -35,6 +35,12 @@ static const struct kvr_option rows[] = {
      .help = "Requests arrive so many times as fast as in the trace, 0.001 to 1000, in steps of "
              "0.001."},
 
+    {.name = "concurrency",
+     .fallback = "0",
+     .max = 1000000,
+     KVR_OPTION_COUNT(OPTIONS, concurrency),
+     .help = "Requests on their way at one time in the whole fleet, at most; 0: no limit."},
+
     {.name = "model",
      .section = "engines",
      .choices = "llama-3.1-8b|llama-3.1-70b|qwen3-235b-a22b|deepseek-v3",
@@ -58,6 +64,11 @@ static const struct kvr_option rows[] = {
      KVR_OPTION_COUNT(OPTIONS, tp),
      .help = "GPUs of one engine: 1, 2, 4 or 8 of the 8 of a host; 0: as many as the model has KV "
              "heads, at most 8."},
+    {.name = "engines",
+     .fallback = "0",
+     .max = VIRTUAL_GPUS,
+     KVR_OPTION_COUNT(OPTIONS, engines),
+     .help = "Engines of each host, which share all its cards; 0: as many as its 8 GPUs make."},
     {.name = "page-tokens",
      .fallback = "16",
      .min = 1,
@@ -74,6 +85,12 @@ static const struct kvr_option rows[] = {
      .max = KVR_TRACE_TOKENS_MAX,
      KVR_OPTION_COUNT(OPTIONS, chunk_tokens),
      .help = "Longer prompts are prefilled in chunks of so many tokens, rounded up to 512."},
+    {.name = "prefill-tokens-per-s",
+     .fallback = "0",
+     .max = 1000000000,
+     KVR_OPTION_COUNT(OPTIONS, prefill_tokens_per_s),
+     .help = "Tokens that a prefill engine computes in a second, as kvrail replay has it; 0: the "
+             "model's own time."},
     {.name = "pool-bytes",
      .fallback = "48G",
      .min = 1 << 20,
@@ -112,11 +129,14 @@ static const struct kvr_option rows[] = {
          "in some logs. With 0 such a request leaves the decode engine at once."},
     {.name = "costs",
      .section = "network",
-     .choices = RAIL_COSTS_NAMES,
+     .value = RAIL_COSTS_NAMES "|FILE",
      .fallback = "efa",
-     KVR_OPTION_CHOICE(OPTIONS, costs),
+     KVR_OPTION_STRING(OPTIONS, costs),
      .help = "What a write costs beside its bytes, and what cards carry of their speed: published "
-             "of EFA, published of ConnectX-7, or fitted to fabric-lib's transfers of Qwen3-235B."},
+             "of EFA, published of ConnectX-7, or fitted to fabric-lib's transfers of Qwen3-235B. "
+             "Or measured: a FILE of "
+             "kvrail bench calibrate --state-dir, whose name has a / or ends in .json; a card then "
+             "carries what was measured, and no more than its speed."},
 };
 
 const struct kvr_option_table virtual_option_table = {rows, sizeof(rows) / sizeof(rows[0])};
@@ -149,28 +169,41 @@ kvr_status virtual_hosts_parse(const char *text, struct virtual_fleet *fleet,
     return KVR_OK;
 }
 
-kvr_status virtual_rails_parse(const char *text, struct virtual_fleet *fleet,
+/* "100G", "0.8G" or "800M", to its end. */
+static bool read_bps(const char *text, uint64_t *ret_bps)
+{
+    size_t digits = strspn(text, "0123456789.");
+    char *end;
+    double value = strtod(text, &end);
+
+    if (digits == 0 || digits > 12 || end != text + digits ||
+        (strcmp(end, "G") != 0 && strcmp(end, "M") != 0))
+        return false;
+    value *= *end == 'G' ? 1e9 : 1e6;
+    *ret_bps = (uint64_t)(value + 0.5);
+    return value >= 1e6 && value <= 1e13;
+}
+
+kvr_status virtual_rails_parse(const char *text, uint32_t gpus, struct virtual_fleet *fleet,
                                struct kvr_error *error)
 {
     const char *at = text;
-    uint32_t rails, gbps;
+    uint32_t rails;
+    uint64_t bps;
 
-    if (!read_count(&at, &rails) || *at++ != 'x' || !read_count(&at, &gbps) ||
-        strcmp(at, "G") != 0 || rails == 0 || rails > VIRTUAL_RAILS_MAX || gbps == 0 ||
-        gbps > 10000)
-        return kvr_error_set(
-            error, KVR_INVALID, "options",
-            "--rails is '%s', but must be CARDSxSPEEDG, 1 to 32 cards of 1G to 10000G: "
-            "32x100G",
-            text);
-    if (rails % VIRTUAL_GPUS != 0 && VIRTUAL_GPUS % rails != 0)
-        return kvr_error_set(
-            error, KVR_INVALID, "options",
-            "--rails is '%s', but the 8 GPUs of a host must have equally many cards: 1, "
-            "2, 4, 8, 16, 24 or 32 of them",
-            text);
+    if (!read_count(&at, &rails) || *at++ != 'x' || !read_bps(at, &bps) || rails == 0 ||
+        rails > VIRTUAL_RAILS_MAX)
+        return kvr_error_set(error, KVR_INVALID, "options",
+                             "--rails is '%s', but must be CARDSxSPEED, 1 to 32 cards of 1M to "
+                             "10000G: 32x100G, 2x0.8G",
+                             text);
+    if (rails % gpus != 0 && gpus % rails != 0)
+        return kvr_error_set(error, KVR_INVALID, "options",
+                             "--rails is '%s', but the %u GPUs of a host that have an engine must "
+                             "have equally many cards",
+                             text, gpus);
     fleet->rails = rails;
-    fleet->card_bps = gbps * UINT64_C(1000000000);
+    fleet->card_bps = bps;
     return KVR_OK;
 }
 
@@ -205,17 +238,48 @@ static kvr_status choose_tp(const struct virtual_options *options, struct virtua
     return KVR_OK;
 }
 
+static kvr_status choose_engines(const struct virtual_options *options,
+                                 struct virtual_config *config, struct kvr_error *error)
+{
+    if (options->engines * config->tp > VIRTUAL_GPUS)
+        return kvr_error_set(error, KVR_INVALID, "options",
+                             "--engines is %u, but a host has %u GPUs, and an engine takes %u of "
+                             "them (--tp)",
+                             (unsigned)options->engines, VIRTUAL_GPUS, config->tp);
+    config->engines = (uint32_t)options->engines;
+    return KVR_OK;
+}
+
+static kvr_status choose_costs(const char *text, struct rail_costs *ret_costs,
+                               struct kvr_error *error)
+{
+    const struct rail_costs *preset = rail_costs_find(text);
+    size_t length = strlen(text);
+
+    if (preset != NULL) {
+        *ret_costs = *preset;
+        return KVR_OK;
+    }
+    if (strchr(text, '/') == NULL && (length < 5 || strcmp(text + length - 5, ".json") != 0))
+        return kvr_error_set(error, KVR_INVALID, "options",
+                             "--costs is '%s', but must be " RAIL_COSTS_NAMES ", or a file of "
+                             "kvrail bench calibrate whose name has a / or ends in .json",
+                             text);
+    return rail_costs_read(text, ret_costs, error);
+}
+
 kvr_status virtual_config_make(const struct virtual_options *options,
                                struct virtual_config *ret_config, struct kvr_error *error)
 {
     static const char *const orders[] = {"fresh", "aged", "shuffled"};
-    struct virtual_config config = {.costs = rail_costs_find(options->costs),
-                                    .prefill = prefill_time_find(options->model),
+    struct virtual_config config = {.prefill = prefill_time_find(options->model),
                                     .page_tokens = (uint32_t)options->page_tokens,
                                     .pool_bytes = options->pool_bytes,
                                     .seed = options->seed,
                                     .step_ns = options->decode_step,
                                     .batch = (uint32_t)options->decode_batch,
+                                    .prefill_tokens_per_s = (uint32_t)options->prefill_tokens_per_s,
+                                    .concurrency = (uint32_t)options->concurrency,
                                     .output_tokens = (uint32_t)options->output_tokens,
                                     .prefix_cache = options->prefix_cache,
                                     .fused = options->fused_pages};
@@ -232,6 +296,8 @@ kvr_status virtual_config_make(const struct virtual_options *options,
     KVR_TRY(model_scale(model_find(options->model), (uint32_t)options->layers,
                         options->kv_bytes_per_token, error, &config.geometry));
     KVR_TRY(choose_tp(options, &config, error));
+    KVR_TRY(choose_engines(options, &config, error));
+    KVR_TRY(choose_costs(options->costs, &config.costs, error));
     KVR_TRY(read_speed(options->speed, &config, error));
     *ret_config = config;
     return KVR_OK;
@@ -284,24 +350,30 @@ size_t virtual_assumptions(const struct virtual_config *config,
 
 #define SAY(...) snprintf(ret_sentences[count++], VIRTUAL_SENTENCE_BYTES, __VA_ARGS__)
     SAY("A host has 8 GPUs, and %u engine%s of %u; prefill and decode engines have equal ranks.",
-        VIRTUAL_GPUS / config->tp, VIRTUAL_GPUS / config->tp == 1 ? "" : "s", config->tp);
+        virtual_gpus(config) / config->tp, virtual_gpus(config) == config->tp ? "" : "s",
+        config->tp);
     SAY("A token has %" PRIu64 " bytes in %u layers%s%s.", geometry->token_bytes, geometry->layers,
         geometry->scaling[0] != '\0' ? "; " : "", geometry->scaling);
-    SAY("Prefill: one prompt at a time on an engine; times %s fabric-lib's published ones of "
-        "Qwen3-235B on four H200 (arXiv 2510.27656, table 3).",
-        config->prefill->fitted && config->tp == 4
-            ? "are fitted to"
-            : "are scaled by active parameters, attention and GPUs from a fit to");
+    if (config->prefill_tokens_per_s > 0)
+        SAY("Prefill: one prompt at a time on an engine, %u tokens a second.",
+            config->prefill_tokens_per_s);
+    else
+        SAY("Prefill: one prompt at a time on an engine; times %s fabric-lib's published ones of "
+            "Qwen3-235B on four H200 (arXiv 2510.27656, table 3).",
+            config->prefill->fitted && config->tp == 4
+                ? "are fitted to"
+                : "are scaled by active parameters, attention and GPUs from a fit to");
     SAY("Decode: a token each %.1f ms however many requests there are, at most %u at once.",
         (double)config->step_ns / 1e6, config->batch);
     SAY("Rails, %s: %s. A write takes %u ns of the rail thread, a card carries %u.%u %% of its "
-        "speed or what is published.",
-        config->costs->name, config->costs->source, (unsigned)config->costs->write_ns,
-        config->costs->line_permille / 10, config->costs->line_permille % 10);
+        "speed or what is %s.",
+        config->costs.name, config->costs.source, (unsigned)config->costs.write_ns,
+        config->costs.line_permille / 10, config->costs.line_permille % 10,
+        config->costs.line_bps > 0 ? "measured" : "published");
     SAY("Cards reach each other through a network that never limits; a card sends, and receives, "
         "one write after the other. Nothing fails, and nothing is sent twice.");
     SAY("A control message takes %u µs. That is assumed, not measured.",
-        (unsigned)(config->costs->control_ns / KVR_US));
+        (unsigned)(config->costs.control_ns / KVR_US));
     SAY("A prompt goes to the engine that would finish it first, then to the decode engine with "
         "the fewest tokens; tokens in prefix caches do not count.");
 #undef SAY

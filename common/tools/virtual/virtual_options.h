@@ -9,9 +9,9 @@
 #include "tools/virtual/virtual_run.h"
 
 struct virtual_options {
-    char format[16], model[32], costs[16], pages[16];
+    char format[16], model[32], costs[512], pages[16];
     uint64_t requests, seed, layers, kv_bytes_per_token, tp, page_tokens, chunk_tokens, pool_bytes,
-        decode_batch, output_tokens;
+        decode_batch, output_tokens, engines, prefill_tokens_per_s, concurrency;
     char speed[16];
     kvr_ns decode_step;
     bool prefix_cache, fused_pages;
@@ -24,11 +24,11 @@ extern const struct kvr_option_table virtual_option_table;
 KVR_MUST_CHECK kvr_status virtual_config_make(const struct virtual_options *options,
                                               struct virtual_config *ret_config,
                                               struct kvr_error *error);
-/* "8:8" and "32x100G". */
+/* "8:8" and "32x100G"; gpus: of a host, that have an engine. */
 KVR_MUST_CHECK kvr_status virtual_hosts_parse(const char *text, struct virtual_fleet *fleet,
                                               struct kvr_error *error);
-KVR_MUST_CHECK kvr_status virtual_rails_parse(const char *text, struct virtual_fleet *fleet,
-                                              struct kvr_error *error);
+KVR_MUST_CHECK kvr_status virtual_rails_parse(const char *text, uint32_t gpus,
+                                              struct virtual_fleet *fleet, struct kvr_error *error);
 /* Reads PATH in --format; "": synthesises requests from --seed. */
 KVR_MUST_CHECK kvr_status virtual_trace_read(const struct virtual_options *options,
                                              const char *path, struct kvr_trace *trace,

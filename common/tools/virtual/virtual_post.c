@@ -200,7 +200,7 @@ static void take_turn(struct world *world, struct group *group, struct lane *lan
                             .unit = lane->unit,
                             .card = card,
                             .writes = 1};
-    kvr_ns posting = writes * world->config->costs->write_ns;
+    kvr_ns posting = writes * world->config->costs.write_ns;
     uint64_t bytes = 0;
 
     group->thread_free =

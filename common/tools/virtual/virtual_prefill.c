@@ -10,6 +10,15 @@ static uint32_t chunks_for(const struct world *world, uint32_t cached, uint32_t 
     return (cached > 0) + (tokens - cached + size - 1) / size;
 }
 
+static kvr_ns layer_time(const struct virtual_config *config, uint32_t tokens, uint32_t prefix)
+{
+    uint64_t layers_per_s = (uint64_t)config->prefill_tokens_per_s * config->geometry.layers;
+
+    if (layers_per_s > 0)
+        return tokens * KVR_S / layers_per_s;
+    return prefill_layer_ns(config->prefill, config->tp, tokens, prefix);
+}
+
 /* The whole of the computation behind `cached` tokens. */
 static kvr_ns compute_ns(const struct world *world, uint32_t cached, uint32_t tokens)
 {
@@ -19,8 +28,7 @@ static kvr_ns compute_ns(const struct world *world, uint32_t cached, uint32_t to
     for (uint32_t first = cached; first < tokens; first += config->chunk_tokens) {
         uint32_t left = tokens - first;
 
-        sum += prefill_layer_ns(config->prefill, config->tp,
-                                left < config->chunk_tokens ? left : config->chunk_tokens, first);
+        sum += layer_time(config, left < config->chunk_tokens ? left : config->chunk_tokens, first);
     }
     return sum * config->geometry.layers;
 }
@@ -67,8 +75,7 @@ static bool chunks_make(struct world *world, struct request *request, kvr_ns sta
         *chunk =
             (struct chunk){.token_first = first,
                            .token_end = first + (tokens - first < size ? tokens - first : size)};
-        chunk->layer_ns = prefill_layer_ns(world->config->prefill, world->config->tp,
-                                           chunk->token_end - first, first);
+        chunk->layer_ns = layer_time(world->config, chunk->token_end - first, first);
     }
     request->chunk = cached > 0;
     request->ready_units = cached > 0 ? world->config->geometry.layers : 0;
@@ -81,7 +88,7 @@ static void layer_at(struct world *world, uint32_t engine, const struct request 
     const struct chunk *chunk = &request->chunks[request->chunk];
 
     world_at(world,
-             chunk->start + (request->layer + 1) * chunk->layer_ns + world->config->costs->layer_ns,
+             chunk->start + (request->layer + 1) * chunk->layer_ns + world->config->costs.layer_ns,
              EVENT_LAYER, engine);
 }
 

@@ -44,9 +44,9 @@ void virtual_print(const struct virtual_report *report, FILE *stream)
 
     fprintf(stream,
             "%" PRIu64 " requests of %s in virtual time: %s, %u prefill and %u decode hosts of "
-            "%ux%" PRIu64 "G, seed %" PRIu64 "%s\n",
+            "%ux%gG, seed %" PRIu64 "%s\n",
             figures->requests, report->trace, config->geometry.model->name, fleet->prefill_hosts,
-            fleet->decode_hosts, fleet->rails, fleet->card_bps / 1000000000, config->seed,
+            fleet->decode_hosts, fleet->rails, (double)fleet->card_bps / 1e9, config->seed,
             config->exact ? ", write by write" : "");
     print_times(figures, stream);
     fprintf(stream,

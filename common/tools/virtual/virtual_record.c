@@ -117,7 +117,7 @@ static void write_geometry(struct world *world)
 static void write_engines(struct world *world, uint32_t first, uint32_t engines, const char *side,
                           uint32_t agent_first)
 {
-    uint32_t host_engines = VIRTUAL_GPUS / world->config->tp;
+    uint32_t host_engines = virtual_gpus(world->config) / world->config->tp;
 
     for (uint32_t i = 0; i < engines * world->lanes; i++) {
         struct kvtrace_engine *engine = &world->record->line.engine;
@@ -179,12 +179,13 @@ static void fill_layers(struct world *world, const struct request *request, cons
 static void fill_rails(struct world *world, const struct lane *lane, int side, uint32_t group)
 {
     int64_t *rails = world->record->rails[side];
+    uint32_t gpus = virtual_gpus(world->config);
     size_t count = 0;
     /* A lane that stands for several ranks is that of the engine's first GPU. */
-    uint32_t first = (world->own_groups ? group * world->config->tp % VIRTUAL_GPUS *
-                                              world->host_groups / VIRTUAL_GPUS
-                                        : group % world->host_groups) *
-                     world->group_cards;
+    uint32_t first =
+        (world->own_groups ? group * world->config->tp % gpus * world->host_groups / gpus
+                           : group % world->host_groups) *
+        world->group_cards;
 
     for (uint32_t i = 0; i < world->group_cards; i++) {
         if (lane->card_writes[i] == 0)
@@ -224,7 +225,7 @@ static void fill_stages(struct kvtrace_transfer *transfer, const struct request 
 void record_request(struct world *world, const struct request *request)
 {
     struct kvtrace_transfer *transfer = &world->record->line.transfer;
-    uint32_t host_engines = VIRTUAL_GPUS / world->config->tp;
+    uint32_t host_engines = virtual_gpus(world->config) / world->config->tp;
 
     for (uint32_t i = 0; i < world->lanes; i++) {
         const struct lane *lane = &request->lanes[i];
@@ -246,7 +247,7 @@ void record_request(struct world *world, const struct request *request)
             world->config->fleet.prefill_hosts + request->decode / host_engines;
         transfer->sides[0].engine = request->prefill * world->lanes + i;
         transfer->sides[1].engine = (world->prefill_count + request->decode) * world->lanes + i;
-        fill_stages(transfer, request, request->arrived_at, world->config->costs->control_ns);
+        fill_stages(transfer, request, request->arrived_at, world->config->costs.control_ns);
         fill_layers(world, request, lane, request->arrived_at);
         fill_rails(world, lane, 0, lane->source);
         fill_rails(world, lane, 1, lane->target);

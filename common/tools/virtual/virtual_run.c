@@ -126,20 +126,21 @@ static void lay_out(struct world *world)
 {
     const struct virtual_config *config = world->config;
     const struct virtual_fleet *fleet = &config->fleet;
+    uint32_t gpus = virtual_gpus(config);
 
-    world->host_groups = fleet->rails < VIRTUAL_GPUS ? fleet->rails : VIRTUAL_GPUS;
+    world->host_groups = fleet->rails < gpus ? fleet->rails : gpus;
     world->group_cards = fleet->rails / world->host_groups;
-    world->own_groups = fleet->rails >= VIRTUAL_GPUS;
+    world->own_groups = fleet->rails >= gpus;
     world->lanes = world->own_groups ? 1 : config->tp;
     world->figures->lanes = world->lanes;
     world->figures->lane_ranks = config->tp / world->lanes;
-    world->prefill_count = fleet->prefill_hosts * VIRTUAL_GPUS / config->tp;
-    world->decode_count = fleet->decode_hosts * VIRTUAL_GPUS / config->tp;
+    world->prefill_count = fleet->prefill_hosts * gpus / config->tp;
+    world->decode_count = fleet->decode_hosts * gpus / config->tp;
     world->source_count =
         world->own_groups ? world->prefill_count : fleet->prefill_hosts * world->host_groups;
     world->target_count =
         world->own_groups ? world->decode_count : fleet->decode_hosts * world->host_groups;
-    world->line_bps = rail_costs_line_bps(config->costs, fleet->card_bps);
+    world->line_bps = rail_costs_line_bps(&config->costs, fleet->card_bps);
     world->packet_free = NO_NUMBER;
 }
 
@@ -241,24 +242,40 @@ static kvr_ns arrival_of(struct world *world, uint32_t index)
            at % world->config->speed_permille * 1000 / world->config->speed_permille;
 }
 
-static void arrive(struct world *world, uint32_t index)
+static void begin(struct world *world, uint32_t index)
 {
     struct request *request = calloc(1, sizeof(*request));
 
-    if (index + 1 < world->trace->request_count)
-        world_at(world, arrival_of(world, index + 1), EVENT_ARRIVAL, index + 1);
     if (request == NULL) {
         world_fail(world, KVR_NO_MEMORY, "no memory for a request");
         return;
     }
     request->index = index;
-    request->arrived_at = world->now;
+    request->arrived_at = arrival_of(world, index);
     world->live[index] = request;
     world->live_count++;
     if (world->live_count > world->figures->live_max)
         world->figures->live_max = world->live_count;
     route(world, request);
     prefill_add(world, request);
+}
+
+/* Requests that have arrived begin in their order, as far as --concurrency allows. */
+static void begin_all(struct world *world)
+{
+    uint32_t most = world->config->concurrency;
+
+    while (world->routed < world->arrived && world->status == KVR_OK &&
+           (most == 0 || world->live_count < most))
+        begin(world, world->routed++);
+}
+
+static void arrive(struct world *world, uint32_t index)
+{
+    if (index + 1 < world->trace->request_count)
+        world_at(world, arrival_of(world, index + 1), EVENT_ARRIVAL, index + 1);
+    world->arrived = index + 1;
+    begin_all(world);
 }
 
 void request_release(struct world *world, struct request *request)
@@ -304,6 +321,7 @@ static void happen(struct world *world, const struct virtual_event *event)
         break;
     case EVENT_DECODED:
         decode_end(world, world->live[event->subject]);
+        begin_all(world);
         break;
     }
 }

@@ -25,16 +25,19 @@ typedef enum virtual_corrupt {
 
 struct virtual_fleet {
     uint32_t prefill_hosts, decode_hosts;
-    uint32_t rails; /* of each host; divides or is divided by VIRTUAL_GPUS */
+    uint32_t rails; /* of each host; divides or is divided by the GPUs that have an engine */
     uint64_t card_bps;
 };
 
 struct virtual_config {
     struct virtual_fleet fleet;
-    const struct rail_costs *costs;
+    struct rail_costs costs;
     const struct prefill_time *prefill;
     struct model_geometry geometry;
-    uint32_t tp; /* ranks of an engine; divides VIRTUAL_GPUS */
+    uint32_t tp;      /* ranks of an engine; divides VIRTUAL_GPUS */
+    uint32_t engines; /* of each host, on its first GPUs; 0: as many as its GPUs make */
+    uint32_t prefill_tokens_per_s; /* of an engine, whatever is cached; 0: as `prefill` says */
+    uint32_t concurrency;          /* requests on their way at once, in all; 0: no limit */
     uint32_t page_tokens, chunk_tokens;
     uint64_t pool_bytes; /* of each GPU's pages */
     pages_order order;
@@ -47,9 +50,17 @@ struct virtual_config {
     virtual_corrupt corrupt;
 };
 
+/* GPUs of a host that have an engine. The host's cards are theirs. */
+static inline uint32_t virtual_gpus(const struct virtual_config *config)
+{
+    return config->engines > 0 ? config->engines * config->tp : VIRTUAL_GPUS;
+}
+
 /* Of each request, in nanoseconds. X(symbol, name, meaning) */
 #define VIRTUAL_TIME_LIST(X)                                                                       \
     X(VIRTUAL_TRANSFER, "transfer", "from the first write to the last byte")                       \
+    X(VIRTUAL_FETCH, "fetch",                                                                      \
+      "from the first layer ready, or the fetch opened if later, to the last byte")                \
     X(VIRTUAL_EXPOSED, "exposed_wait", "from the end of prefill to the last byte")                 \
     X(VIRTUAL_QUEUE, "queue", "from the arrival to the start of prefill")                          \
     X(VIRTUAL_WAIT, "wait", "from the arrival to the first token, without prefill itself")         \

@@ -90,7 +90,8 @@ struct request {
     uint64_t writes_left; /* of all lanes */
     uint64_t bytes, writes;
     uint32_t skip_tokens, source_cached_tokens;
-    kvr_ns arrived_at, started_at, offered_at, granted_at, prefilled_at, landed_at, compute_ns;
+    kvr_ns arrived_at, started_at, offered_at, opened_at, granted_at, prefilled_at, landed_at,
+        compute_ns;
     kvr_ns first_post, last_post, first_land;
     TAILQ_ENTRY(request) link; /* of a queue of its engine */
 };
@@ -163,6 +164,7 @@ struct world {
     uint32_t source_count, target_count; /* groups */
     struct request **live;               /* by their index in the trace */
     uint32_t live_count;
+    uint32_t arrived, routed; /* requests of the trace so far; those between wait for a place */
     struct packet *packets;
     uint32_t packet_room, packet_free;
     void *plan_memory;
@@ -195,7 +197,7 @@ static inline uint32_t group_of(const struct world *world, uint32_t engine, uint
 {
     uint32_t gpu = engine * world->config->tp + lane;
 
-    return world->own_groups ? engine : gpu * world->host_groups / VIRTUAL_GPUS;
+    return world->own_groups ? engine : gpu * world->host_groups / virtual_gpus(world->config);
 }
 
 static inline struct link *link_of(const struct world *world, const struct lane *lane)
