@@ -20,7 +20,9 @@ struct rail_costs {
     kvr_ns control_ns;      /* of one control message, one way */
     uint32_t line_permille; /* of a card's speed, what it was seen to carry */
     uint64_t line_bps;      /* what a card was measured to carry; 0: line_permille says it */
-    bool page_writes;       /* each page is a write of its own; else neighbours are one */
+    uint32_t pieces_local, pieces_remote; /* of one write, at most */
+    uint64_t chunk_bytes_max;             /* of one write, at most */
+    bool page_writes; /* each page is a write of its own; else neighbours are one */
 };
 
 /* NULL: there is no such preset. */

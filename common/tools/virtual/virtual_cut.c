@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-#define PLAN_MEMORY     (512u << 20) /* of the plans of all transfers that are under way */
-#define CHUNK_BYTES_MAX (1u << 20)   /* --chunk-bytes-max of an agent */
+#define PLAN_MEMORY (512u << 20) /* of the plans of all transfers that are under way */
 
 static struct kvr_region_layout layout_of(const struct world *world, uint32_t page_count)
 {
@@ -65,7 +64,9 @@ static kvr_status cut_chunk(struct world *world, struct request *request, struct
         .target_page_count = end - first,
         .token_first = chunk->move_first,
         .token_end = chunk->token_end,
-        .limits = {.pieces_local = 1, .pieces_remote = 1, .chunk_bytes_max = CHUNK_BYTES_MAX},
+        .limits = {.pieces_local = config->costs.pieces_local,
+                   .pieces_remote = config->costs.pieces_remote,
+                   .chunk_bytes_max = config->costs.chunk_bytes_max},
     };
 
     if (config->costs.page_writes)

@@ -114,19 +114,22 @@ static uint32_t choose(const struct world *world, const struct group *group,
     return best;
 }
 
-/* How much of the current unit one turn takes. */
-static uint32_t turn_of(const struct world *world, const struct chunk *chunk,
-                        const struct lane *lane, uint64_t *ret_bytes)
+/* A write of the current unit, on average. */
+static uint64_t write_bytes(const struct chunk *chunk)
 {
-    uint64_t all = chunk->layer_writes, done = lane->unit_writes;
-    uint64_t soon = world->line_bps / 8 / (KVR_S / TURN_NS);
-    uint64_t most = kvr_min_u64(TURN_BYTES, soon) * all / chunk->layer_bytes;
-    uint32_t writes = most < 1 ? 1 : most > TURN_WRITES ? TURN_WRITES : (uint32_t)most;
+    return chunk->layer_bytes / chunk->layer_writes;
+}
 
-    if (writes > all - done)
-        writes = (uint32_t)(all - done);
-    *ret_bytes = chunk->layer_bytes * (done + writes) / all - chunk->layer_bytes * done / all;
-    return writes;
+/* The turn ends with the write that reaches so many bytes. What a link has left goes by halves, as
+ * in rail_group_choose.c. */
+static uint64_t turn_bytes(const struct world *world, const struct group *group,
+                           const struct lane *lane, uint32_t card)
+{
+    uint64_t soon = world->line_bps / 8 / (KVR_S / TURN_NS);
+    uint64_t left = WINDOW_BYTES - group->cards[card].in_flight;
+
+    left -= link_of(world, lane)->in_flight[card];
+    return kvr_min_u64(kvr_min_u64(TURN_BYTES, soon), (left + 1) / 2);
 }
 
 static void note_posted(struct world *world, struct lane *lane, uint32_t card, uint32_t writes,
@@ -158,18 +161,29 @@ static kvr_ns occupy(struct card *card, kvr_ns from, struct packet *packet)
 }
 
 /* The bytes of the next write, as the plan has it. */
-static uint64_t next_write(struct lane *lane)
+static uint64_t next_write(struct kvr_plan_cursor *cursor)
 {
     struct kvr_plan_piece piece;
     uint64_t bytes = 0;
 
-    if (kvr_plan_next_single(&lane->cursor, &piece))
+    if (kvr_plan_next_single(cursor, &piece))
         return piece.bytes;
-    for (uint32_t left = kvr_plan_cursor_pieces(&lane->cursor); left > 0; left--) {
-        kvr_plan_next_piece(&lane->cursor, &piece);
+    for (uint32_t left = kvr_plan_cursor_pieces(cursor); left > 0; left--) {
+        kvr_plan_next_piece(cursor, &piece);
         bytes += piece.bytes;
     }
     return bytes;
+}
+
+/* Writes of one turn of so many bytes: those of the current unit, and no others. */
+static uint32_t turn_writes(const struct chunk *chunk, const struct lane *lane, uint64_t most)
+{
+    struct kvr_plan_cursor ahead = lane->cursor;
+    uint32_t left = kvr_min_u32(chunk->layer_writes - lane->unit_writes, TURN_WRITES), count = 0;
+
+    for (uint64_t bytes = 0; count < left && (count == 0 || bytes < most); count++)
+        bytes += next_write(&ahead);
+    return count;
 }
 
 /* The turns of a layer on one card that go together. */
@@ -192,7 +206,7 @@ static void join(struct joined *joined, const struct packet *packet, kvr_ns from
 
 /* One turn on one card; joined: NULL where its writes go one by one. */
 static void take_turn(struct world *world, struct group *group, struct lane *lane, uint32_t card,
-                      uint32_t writes, struct joined *joined)
+                      struct joined *joined)
 {
     const struct chunk *chunk = chunk_of(world, request_of(world, lane), lane);
     struct packet packet = {.request = lane->request,
@@ -200,23 +214,26 @@ static void take_turn(struct world *world, struct group *group, struct lane *lan
                             .unit = lane->unit,
                             .card = card,
                             .writes = 1};
-    kvr_ns posting = writes * world->config->costs.write_ns;
     uint64_t bytes = 0;
+    uint32_t writes;
+    kvr_ns posting;
 
+    packet.chunk =
+        lane->unit % world->config->geometry.layers * chunk->layer_writes + lane->unit_writes;
+    if (lane->unit_writes == 0)
+        kvr_plan_seek(chunk->plan, packet.chunk, &lane->cursor);
+    writes = turn_writes(chunk, lane, turn_bytes(world, group, lane, card));
+    posting = writes * world->config->costs.write_ns;
     group->thread_free =
         (group->thread_free > world->now ? group->thread_free : world->now) + posting;
     group->thread_busy_ns += posting;
     group->turn = card + 1;
     lane->turns++;
     world->figures->turns++;
-    packet.chunk =
-        lane->unit % world->config->geometry.layers * chunk->layer_writes + lane->unit_writes;
-    if (lane->unit_writes == 0)
-        kvr_plan_seek(chunk->plan, packet.chunk, &lane->cursor);
     for (uint32_t i = 0; i < writes; i++, packet.chunk++) {
         kvr_ns from;
 
-        packet.bytes = next_write(lane);
+        packet.bytes = next_write(&lane->cursor);
         packet.wire_ns = wire_ns(world, packet.bytes);
         bytes += packet.bytes;
         from = occupy(&group->cards[card], group->thread_free, &packet);
@@ -237,15 +254,13 @@ static void take_unit(struct world *world, struct group *group, struct lane *lan
 
     memset(joined, 0, world->group_cards * sizeof(joined[0]));
     while (lane->unit_writes < chunk->layer_writes) {
-        uint64_t bytes;
-        uint32_t writes = turn_of(world, chunk, lane, &bytes);
         kvr_ns now = group->thread_free > world->now ? group->thread_free : world->now;
-        uint32_t card = choose(world, group, lane, now, bytes);
+        uint32_t card = choose(world, group, lane, now, write_bytes(chunk));
 
         assert(card != NO_NUMBER); /* what is joined is not in flight yet */
         if (joined[card].packet.wire_ns > JOINED_NS)
             break;
-        take_turn(world, group, lane, card, writes, joined);
+        take_turn(world, group, lane, card, joined);
     }
     for (uint32_t card = 0; card < world->group_cards; card++)
         if (joined[card].packet.writes > 0)
@@ -298,16 +313,14 @@ void post_turn(struct world *world, uint32_t number)
     group->waking = false;
     for (lane = TAILQ_FIRST(&group->ring); lane != NULL; lane = TAILQ_NEXT(lane, link)) {
         const struct chunk *chunk = chunk_of(world, request_of(world, lane), lane);
-        uint64_t bytes;
-        uint32_t writes = turn_of(world, chunk, lane, &bytes);
-        uint32_t card = choose(world, group, lane, world->now, bytes);
+        uint32_t card = choose(world, group, lane, world->now, write_bytes(chunk));
 
         if (card == NO_NUMBER || waits(world, lane))
             continue;
         if (!world->config->exact && group->queued == 1 && world->targets[lane->target].active == 1)
             take_unit(world, group, lane);
         else
-            take_turn(world, group, lane, card, writes, NULL);
+            take_turn(world, group, lane, card, NULL);
         turn_over(world, group, lane);
         post_wake(world, group);
         return;
