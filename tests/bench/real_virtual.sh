@@ -100,6 +100,6 @@ attempt() {
 }
 
 lay_cables 2
-cap_cables "${rate}mbit" "${KVRAIL_BURST:-64kb}"
+cap_cables "${rate}mbit" "${KVRAIL_BURST:-64kb}" "${KVRAIL_LATENCY:-1s}"
 start_cabled_agents
 until_met 3 attempt || fail "real and virtual transfers differ by more than $bar %"

@@ -68,12 +68,12 @@ static void the_same_seed_gives_the_same_run(void **state)
     virtual_figures_done(&c);
 }
 
-static void assert_alike(uint64_t a, uint64_t b, const char *what)
+static void assert_alike(uint64_t a, uint64_t b, double most, const char *what)
 {
     double off = 100 * ((double)a / (double)b - 1);
 
     print_message("%s: %.3f and %.3f ms, %+.2f %%\n", what, (double)a / 1e6, (double)b / 1e6, off);
-    assert_true(off <= 2 && off >= -2);
+    assert_true(off <= most && off >= -most);
 }
 
 /* What was planned is what the cards of both ends carried. */
@@ -130,13 +130,15 @@ static void together_is_as_one_by_one(void **state)
         assert_int_equal(exact.checked_words % (2 * LAYERS), 0);
         assert_true(exact.checked_words >= 2 * LAYERS * (exact.tokens - exact.skipped_tokens));
         assert_true(together.packets < exact.packets);
+        /* There also which of two transfers goes first, in the middle of their times. */
         assert_alike(virtual_percentile(&together, VIRTUAL_TRANSFER, 50),
-                     virtual_percentile(&exact, VIRTUAL_TRANSFER, 50), "transfer p50");
+                     virtual_percentile(&exact, VIRTUAL_TRANSFER, 50), i == 0 ? 2 : 5,
+                     "transfer p50");
         assert_alike(virtual_percentile(&together, VIRTUAL_TRANSFER, 99),
-                     virtual_percentile(&exact, VIRTUAL_TRANSFER, 99), "transfer p99");
-        assert_alike(mean(&together, VIRTUAL_TRANSFER), mean(&exact, VIRTUAL_TRANSFER),
+                     virtual_percentile(&exact, VIRTUAL_TRANSFER, 99), 2, "transfer p99");
+        assert_alike(mean(&together, VIRTUAL_TRANSFER), mean(&exact, VIRTUAL_TRANSFER), 2,
                      "transfer mean");
-        assert_alike(mean(&together, VIRTUAL_WAIT), mean(&exact, VIRTUAL_WAIT), "wait mean");
+        assert_alike(mean(&together, VIRTUAL_WAIT), mean(&exact, VIRTUAL_WAIT), 2, "wait mean");
         virtual_figures_done(&together);
         virtual_figures_done(&exact);
     }
@@ -163,6 +165,41 @@ static void cards_limit(void **state)
                 (double)rank_bytes * 8 / (2 * 0.91));
     assert_true((double)virtual_percentile(&figures, VIRTUAL_TRANSFER, 50) <=
                 1.02 * (double)rank_bytes * 8 / (2 * 0.91));
+    virtual_figures_done(&figures);
+    kvr_trace_done(&trace);
+}
+
+/* One engine a host, as kvrail replay has, and all cards are its own: what the card was measured to
+ * carry decides, and requests begin as far as the concurrency allows. */
+static void a_fleet_may_be_a_replays(void **state)
+{
+    struct virtual_config config;
+    struct virtual_figures figures;
+    struct kvr_error error = {0};
+    struct kvr_trace trace;
+    double alone_ns;
+
+    (void)state;
+    config_init(&config, UINT64_C(500000000));
+    config.fleet = (struct virtual_fleet){1, 1, 2, UINT64_C(500000000)};
+    config.tp = config.engines = 1;
+    config.costs.line_bps = 400000000;
+    config.prefill_tokens_per_s = 100000;
+    config.concurrency = 2;
+    config.pool_bytes *= 4;
+    kvr_trace_init(&trace);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(kvr_trace_add(&trace, 0, 2048, 1, NULL, 0, &error), KVR_OK);
+    assert_int_equal(virtual_run(&config, &trace, NULL, &figures, &error), KVR_OK);
+    assert_int_equal(figures.lanes, 1);
+    assert_int_equal(figures.live_max, 2);
+    alone_ns = 2048.0 * (double)config.geometry.token_bytes * 8 / (2 * 0.4);
+    assert_true((double)figures.end >= 4 * alone_ns);
+    assert_true((double)figures.end <= 4.2 * alone_ns);
+    /* From the first layer ready; 2,048 tokens take 20 ms. */
+    assert_true(figures.times[VIRTUAL_FETCH][0] >= figures.times[VIRTUAL_TRANSFER][0]);
+    assert_true(figures.prefill_busy * (double)figures.end > 4 * 20.4e6);
+    assert_true(figures.prefill_busy * (double)figures.end < 4 * 20.6e6);
     virtual_figures_done(&figures);
     kvr_trace_done(&trace);
 }
@@ -356,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_same_seed_gives_the_same_run),
         cmocka_unit_test(together_is_as_one_by_one),
         cmocka_unit_test(cards_limit),
+        cmocka_unit_test(a_fleet_may_be_a_replays),
         cmocka_unit_test(ranks_share_a_card),
         cmocka_unit_test(small_engines_share_the_cards_too),
         cmocka_unit_test(outputs_may_be_missing),

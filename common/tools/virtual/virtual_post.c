@@ -142,8 +142,6 @@ static void note_posted(struct world *world, struct lane *lane, uint32_t card, u
     own->bytes += bytes;
     lane->card_writes[card] += writes;
     lane->card_bytes[card] += bytes;
-    if (lane->unit_writes == 0)
-        lane->units[lane->unit].posted = world->now;
     if (request->first_post == 0)
         request->first_post = world->now;
     request->last_post = world->now;
@@ -175,11 +173,22 @@ static uint64_t next_write(struct kvr_plan_cursor *cursor)
     return bytes;
 }
 
-/* Writes of one turn of so many bytes: those of the current unit, and no others. */
-static uint32_t turn_writes(const struct chunk *chunk, const struct lane *lane, uint64_t most)
+/* Writes from the lane's place to the end of the last layer of the chunk that is ready. */
+static uint32_t writes_ready(const struct world *world, const struct lane *lane)
+{
+    const struct request *request = request_of(world, lane);
+    const struct chunk *chunk = chunk_of(world, request, lane);
+    uint32_t layers = world->config->geometry.layers;
+    uint32_t end = kvr_min_u32(request->ready_units, (lane->unit / layers + 1) * layers);
+
+    return (end - lane->unit) * chunk->layer_writes - lane->unit_writes;
+}
+
+/* Writes of one turn of so many bytes. */
+static uint32_t turn_writes(const struct lane *lane, uint32_t ready, uint64_t most)
 {
     struct kvr_plan_cursor ahead = lane->cursor;
-    uint32_t left = kvr_min_u32(chunk->layer_writes - lane->unit_writes, TURN_WRITES), count = 0;
+    uint32_t left = kvr_min_u32(ready, TURN_WRITES), count = 0;
 
     for (uint64_t bytes = 0; count < left && (count == 0 || bytes < most); count++)
         bytes += next_write(&ahead);
@@ -192,8 +201,13 @@ struct joined {
     kvr_ns from;
 };
 
-static void join(struct joined *joined, const struct packet *packet, kvr_ns from)
+static void join(struct world *world, struct joined *joined, const struct packet *packet,
+                 kvr_ns from)
 {
+    if (joined->packet.writes > 0 && joined->packet.unit != packet->unit) {
+        cards_send(world, &joined->packet, joined->from); /* the turn goes on into a layer */
+        joined->packet.writes = 0;
+    }
     if (joined->packet.writes == 0) {
         *joined = (struct joined){*packet, from};
         return;
@@ -204,16 +218,21 @@ static void join(struct joined *joined, const struct packet *packet, kvr_ns from
     joined->packet.sent = packet->sent;
 }
 
+static void pass_unit(struct lane *lane, const struct chunk *chunk)
+{
+    if (lane->unit_writes < chunk->layer_writes)
+        return;
+    lane->unit_writes = 0;
+    lane->unit++;
+}
+
 /* One turn on one card; joined: NULL where its writes go one by one. */
 static void take_turn(struct world *world, struct group *group, struct lane *lane, uint32_t card,
                       struct joined *joined)
 {
     const struct chunk *chunk = chunk_of(world, request_of(world, lane), lane);
-    struct packet packet = {.request = lane->request,
-                            .lane = lane->number,
-                            .unit = lane->unit,
-                            .card = card,
-                            .writes = 1};
+    struct packet packet = {
+        .request = lane->request, .lane = lane->number, .card = card, .writes = 1};
     uint64_t bytes = 0;
     uint32_t writes;
     kvr_ns posting;
@@ -222,7 +241,7 @@ static void take_turn(struct world *world, struct group *group, struct lane *lan
         lane->unit % world->config->geometry.layers * chunk->layer_writes + lane->unit_writes;
     if (lane->unit_writes == 0)
         kvr_plan_seek(chunk->plan, packet.chunk, &lane->cursor);
-    writes = turn_writes(chunk, lane, turn_bytes(world, group, lane, card));
+    writes = turn_writes(lane, writes_ready(world, lane), turn_bytes(world, group, lane, card));
     posting = writes * world->config->costs.write_ns;
     group->thread_free =
         (group->thread_free > world->now ? group->thread_free : world->now) + posting;
@@ -233,17 +252,20 @@ static void take_turn(struct world *world, struct group *group, struct lane *lan
     for (uint32_t i = 0; i < writes; i++, packet.chunk++) {
         kvr_ns from;
 
+        pass_unit(lane, chunk);
+        if (lane->unit_writes++ == 0)
+            lane->units[lane->unit].posted = world->now;
+        packet.unit = lane->unit;
         packet.bytes = next_write(&lane->cursor);
         packet.wire_ns = wire_ns(world, packet.bytes);
         bytes += packet.bytes;
         from = occupy(&group->cards[card], group->thread_free, &packet);
         if (joined != NULL)
-            join(&joined[card], &packet, from);
+            join(world, &joined[card], &packet, from);
         else
             cards_send(world, &packet, from);
     }
     note_posted(world, lane, card, writes, bytes);
-    lane->unit_writes += writes;
 }
 
 /* The rest of the unit, as far as it keeps no card for long. */
@@ -251,9 +273,10 @@ static void take_unit(struct world *world, struct group *group, struct lane *lan
 {
     const struct chunk *chunk = chunk_of(world, request_of(world, lane), lane);
     struct joined joined[VIRTUAL_RAILS_MAX];
+    uint32_t unit = lane->unit;
 
     memset(joined, 0, world->group_cards * sizeof(joined[0]));
-    while (lane->unit_writes < chunk->layer_writes) {
+    while (lane->unit == unit && lane->unit_writes < chunk->layer_writes) {
         kvr_ns now = group->thread_free > world->now ? group->thread_free : world->now;
         uint32_t card = choose(world, group, lane, now, write_bytes(chunk));
 
@@ -291,10 +314,7 @@ static void turn_over(struct world *world, struct group *group, struct lane *lan
     const struct chunk *chunk = chunk_of(world, request_of(world, lane), lane);
 
     TAILQ_REMOVE(&group->ring, lane, link);
-    if (lane->unit_writes == chunk->layer_writes) {
-        lane->unit_writes = 0;
-        lane->unit++;
-    }
+    pass_unit(lane, chunk);
     if (has_ready(world, lane)) {
         TAILQ_INSERT_TAIL(&group->ring, lane, link);
     } else {
