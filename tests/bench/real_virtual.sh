@@ -8,7 +8,7 @@ set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
 need kvrail prefill-agent decode-agent
-rate=${KVRAIL_RATE_MBIT:-500}
+rate=${KVRAIL_RATE_MBIT:-400}
 bar=${KVRAIL_CAMPAIGN:+15}
 bar=${bar:-35}
 requests=${KVRAIL_CAMPAIGN:+600}
@@ -100,6 +100,6 @@ attempt() {
 }
 
 lay_cables 2
-cap_cables "${rate}mbit" "${KVRAIL_BURST:-64kb}" "${KVRAIL_LATENCY:-1s}"
+cap_cables "${rate}mbit" "${KVRAIL_BURST:-64kb}"
 start_cabled_agents
 until_met 3 attempt || fail "real and virtual transfers differ by more than $bar %"

@@ -47,6 +47,22 @@ play other --seed 2
 [ "$(figure exact checked_words)" -gt 0 ] || fail "--exact looked at nothing"
 grep -q 'The model:' "$work/first.text" || fail "the model's assumptions are not printed"
 
+# The fleet of a real replay, with costs as kvrail bench calibrate writes them.
+cat >"$work/costs.json" <<EOF
+{"provider": "tcp", "libfabric": "x", "imm_iov": 4, "imm_rma_iov": 4, "pieces": 4, "chunk_bytes_max": 1048576,
+ "costs": {"rail_bps": 378000000, "write_ns": 7000, "latency_ns": 17000}}
+EOF
+set -- --hosts 1:1 --engines 1 --tp 1 --rails 2x0.4G --kv-bytes-per-token 8k --prefill-tokens-per-s 40000 \
+    --concurrency 4 --costs "$work/costs.json"
+play measured "$@"
+play measured_exact "$@" --exact
+[ "$(figure measured requests)" = 60 ] || fail "$(figure measured requests) requests with measured costs"
+[ "$(figure measured live_max)" = 4 ] || fail "$(figure measured live_max) requests at once instead of 4"
+[ "$(figure measured_exact checked_words)" -gt 0 ] || fail "--exact looked at nothing of writes with pieces"
+grep -q '0.378 Gb/s' "$work/measured.text" || fail "the measured costs are not named"
+sed 's/^ "costs".*/ "x": 1}/' "$work/costs.json" >"$work/without.json"
+refused 'has no costs' replay --virtual --costs "$work/without.json"
+
 "$kvrail" trace validate "$work/first.kvtrace" >"$work/valid" || fail "the recorded trace is not valid"
 "$kvrail" compare "$work/first.kvtrace" "$work/exact.kvtrace.zst" >"$work/compared" || fail "compare ended badly"
 grep -q 'matched *60' "$work/compared" || fail "compare did not match 60 transfers"
@@ -60,6 +76,10 @@ for fault in page owner; do
     grep -q 'seed 9' "$work/errors" || fail "--corrupt $fault does not name the seed"
 done
 refused '--rails is .3x100G' replay --virtual --rails 3x100G
+refused '--rails is .2x800K' replay --virtual --rails 2x800K
+refused '--engines is 3' replay --virtual --engines 3 --tp 4
+refused '--costs is .nothing' replay --virtual --costs nothing
+refused 'unable to open' replay --virtual --costs "$work/nothing.json"
 refused '--hosts is .8' replay --virtual --hosts 8
 refused '--tp is 3' replay --virtual --tp 3
 refused 'needs --exact' replay --virtual --corrupt page

@@ -59,13 +59,13 @@ need_filter() {
     command -v nft >/dev/null || { echo "there is no nft" >&2; exit 77; }
 }
 
-# cap_cables RATE [BURST [LATENCY]]: of each rail, in either direction; needs tc. BURST is what a rail that rested lets
-# through at once, LATENCY how long a packet may wait before it is lost.
+# cap_cables RATE [BURST]: of each rail, in either direction; needs tc. BURST is what a rail that rested lets through
+# at once.
 cap_cables() {
     command -v tc >/dev/null || exit 77
     for space in "$source_space" "$target_space"; do
         for cable in $(seq "$rail_count"); do
-            tc -n "$space" qdisc add dev "rail$cable" root tbf rate "$1" burst "${2:-256kb}" latency "${3:-20ms}" ||
+            tc -n "$space" qdisc add dev "rail$cable" root tbf rate "$1" burst "${2:-256kb}" latency 20ms ||
                 exit 77
         done
     done
