@@ -11,7 +11,8 @@
 
 #define KVR_CALIBRATION_SIZES_MAX 16
 
-/* What a rail carries and what writes cost beside their bytes. rail_bps 0: nobody measured it. */
+/* What a rail carries and what writes cost beside their bytes. rail_bps 0: none of them is known.
+ */
 struct kvr_calibration_costs {
     uint64_t rail_bps; /* bits/s of large writes, steadily */
     kvr_ns write_ns;   /* of the posting thread, for one small write in a batch */
@@ -44,7 +45,7 @@ KVR_MUST_CHECK kvr_status kvr_calibration_read(const char *path,
 KVR_MUST_CHECK kvr_status kvr_calibration_save(const char *state_dir,
                                                const struct kvr_calibration *calibration,
                                                struct kvr_error *error);
-/* The costs as JSON; NULL where nobody measured them. */
+/* The costs as JSON; NULL where they are not known. */
 struct json_t *kvr_calibration_costs_json(const struct kvr_calibration_costs *costs);
 
 #endif

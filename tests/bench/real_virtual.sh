@@ -11,14 +11,14 @@ need kvrail prefill-agent decode-agent
 rate=${KVRAIL_RATE_MBIT:-400}
 bar=${KVRAIL_CAMPAIGN:+15}
 bar=${bar:-35}
-requests=${KVRAIL_CAMPAIGN:+600}
-requests=${requests:-120}
+requests=${KVRAIL_CAMPAIGN:+300}
+requests=${requests:-60}
 concurrency=16
 prefill_tokens_per_s=40000
 heartbeat=1s
 prefill_options='--provider tcp --quiet 1s' decode_options='--provider tcp --quiet 1s'
 
-# trace COUNT PER_SECOND: most requests are of 1 to 4 MiB, a quarter of 8, and one of twenty of 32, in an order and at
+# trace COUNT PER_SECOND: most requests are of 2 to 8 MiB, a quarter of 16, and one of twenty of 64, in an order and at
 # times that a generator of its own decides; no common prefix.
 trace() {
     awk -v n="$1" -v rate="$2" 'function draw() { seed = (seed * 16807) % 2147483647; return seed / 2147483647 }
@@ -36,10 +36,10 @@ trace() {
         }' >"$work/trace"
 }
 
-# What both kinds of replay are told.
+# Options of both kinds of replay.
 same_options() {
     echo "--trace $work/trace --requests 0 --speed 1 --concurrency $concurrency --model llama-3.1-8b --layers 8" \
-        "--kv-bytes-per-token 8k --page-tokens 16 --pool-bytes 1G --chunk-tokens 8192 --no-prefix-cache" \
+        "--kv-bytes-per-token 16k --page-tokens 16 --pool-bytes 1G --chunk-tokens 8192 --no-prefix-cache" \
         "--prefill-tokens-per-s $prefill_tokens_per_s"
 }
 
@@ -94,8 +94,8 @@ load() {
 attempt() {
     calibrate
     met=yes
-    load light "${KVRAIL_LIGHT:-6}" "$requests" || met=no
-    load saturating "${KVRAIL_HEAVY:-40}" $((2 * requests)) || met=no
+    load light "${KVRAIL_LIGHT:-3}" "$requests" || met=no
+    load saturating "${KVRAIL_HEAVY:-20}" $((2 * requests)) || met=no
     [ $met = yes ]
 }
 

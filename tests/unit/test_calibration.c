@@ -34,7 +34,7 @@ static void calibration_comes_back(void **state)
     assert_int_equal(found.costs.rail_bps, 478000000);
     assert_int_equal(found.costs.write_ns, 1500);
     assert_int_equal(found.costs.latency_ns, 40000);
-    kept.costs.rail_bps = 0; /* nobody measured them */
+    kept.costs.rail_bps = 0; /* they are not known */
     assert_int_equal(kvr_calibration_save(folder, &kept, &error), KVR_OK);
     assert_int_equal(kvr_calibration_load(folder, "tcp", &found, &error), KVR_OK);
     assert_int_equal(found.costs.rail_bps, 0);

@@ -50,7 +50,7 @@ static const struct kvr_option options[] = {
     {.name = "target-rail",
      .value = "NAME",
      KVR_OPTION_STRING(OPTIONS, target_rail),
-     .help = "The other end of what the rail carries and of what writes cost. Without one --rail."},
+     .help = "The other end, for the costs of writes and the bits per second. Without one --rail."},
     {.name = "target-netns",
      .value = "PATH",
      KVR_OPTION_STRING(OPTIONS, target_netns),

@@ -34,7 +34,7 @@ struct calibrate_shared {
     _Atomic kvr_ns arrived_at; /* of the last one */
 };
 
-/* What one end tells the other. */
+/* From one end to the other. */
 struct letter {
     bool good;
     uint8_t address[KVR_ADDRESS_BYTES];

@@ -135,7 +135,7 @@ static const struct kvr_option rows[] = {
      .help = "What a write costs beside its bytes, and what cards carry of their speed: published "
              "of EFA, published of ConnectX-7, or fitted to fabric-lib's transfers of Qwen3-235B. "
              "Or measured: a FILE of "
-             "kvrail bench calibrate --state-dir, whose name has a / or ends in .json; a card then "
+             "kvrail bench calibrate --state-dir, with a / or .json in its name; a card then "
              "carries what was measured, and no more than its speed."},
 };
 
@@ -263,7 +263,7 @@ static kvr_status choose_costs(const char *text, struct rail_costs *ret_costs,
     if (strchr(text, '/') == NULL && (length < 5 || strcmp(text + length - 5, ".json") != 0))
         return kvr_error_set(error, KVR_INVALID, "options",
                              "--costs is '%s', but must be " RAIL_COSTS_NAMES ", or a file of "
-                             "kvrail bench calibrate whose name has a / or ends in .json",
+                             "kvrail bench calibrate with a / in its name, or .json at its end",
                              text);
     return rail_costs_read(text, ret_costs, error);
 }
