@@ -18,15 +18,16 @@ prefill_tokens_per_s=40000
 heartbeat=1s
 prefill_options='--provider tcp --quiet 1s' decode_options='--provider tcp --quiet 1s'
 
-# trace COUNT PER_SECOND: most requests are of 2 to 8 MiB, a quarter of 16, and one of twenty of 64, in an order and at
-# times that a generator of its own decides; no common prefix.
+# trace COUNT PER_SECOND: most requests are of 2 to 8 MiB, a quarter of 10 to 22, and one of twenty of 64, in an order
+# and at times that a generator of its own decides; no common prefix. Sizes are of all kinds, or a percentile would lie
+# between two of them.
 trace() {
     awk -v n="$1" -v rate="$2" 'function draw() { seed = (seed * 16807) % 2147483647; return seed / 2147483647 }
         BEGIN {
             seed = 7
             for (i = 0; i < n; i++) {
                 kind = draw()
-                tokens = kind < 0.05 ? 4096 : kind < 0.3 ? 1024 : 128 * (1 + int(4 * draw()))
+                tokens = kind < 0.05 ? 4096 : 16 * int(kind < 0.3 ? 40 + 48 * draw() : 8 + 24 * draw())
                 printf "{\"timestamp\": %d, \"input_length\": %d, \"output_length\": 1, \"hash_ids\": [", at, tokens
                 for (block = 0; 512 * block < tokens; block++)
                     printf "%s%d", block ? "," : "", 1000 * i + block
