@@ -36,7 +36,7 @@ set(sees_tools/replay base wire trace client tools tools/replay)
 set(sees_tools/sim ${low} device fabric rail_group client ${programs} tools tools/sim)
 set(sees_tools/compare base trace tools tools/compare)
 set(sees_tools/trace base trace tools tools/trace)
-set(sees_tools/virtual base kv trace tools tools/replay tools/virtual) # replay: models, page allocator, cache, contents
+set(sees_tools/virtual base kv trace fabric tools tools/replay tools/virtual) # replay: models, page allocator, cache, contents; fabric: calibration.h
 set(sees_tests ${low} http device fabric rail_group agent client ${programs} tests
     tools tools/bench tools/certificates tools/compare tools/replay tools/sim tools/trace tools/virtual)
 
