@@ -2,7 +2,7 @@
 # Goal: a replay in virtual time says what the same replay through real agents takes. Two rails are capped far below
 # the machine's speed; kvrail bench calibrate measures one of them; one trace is played through agents and, with the
 # costs that were measured, in virtual time. p50 and p99 of transfers are compared at a light load and at one that the
-# rails cannot carry. A campaign requires 15 %. The everyday run has fewer requests, shares its cores, asks for 35 % and
+# rails cannot carry. A campaign requires 15 %. The everyday run has fewer requests, shares its cores, asks for 60 % and
 # may try three times.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
@@ -10,7 +10,7 @@ set -eu
 need kvrail prefill-agent decode-agent
 rate=${KVRAIL_RATE_MBIT:-400}
 bar=${KVRAIL_CAMPAIGN:+15}
-bar=${bar:-35}
+bar=${bar:-60}
 requests=${KVRAIL_CAMPAIGN:+300}
 requests=${requests:-50}
 concurrency=16
