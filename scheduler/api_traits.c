@@ -1,4 +1,4 @@
-/* What an agent reports of its host and rails for a comparison of two, as JSON. null: an older
+/* What an agent reports of its host and rails, as JSON. null: an older
  * agent reports none of it. */
 #include "scheduler/api_agents.h"
 
@@ -51,6 +51,34 @@ static void write_rail_ports(struct json_writer *out, const struct kvr_host_trai
     json_writer_end_array(out);
 }
 
+static void write_node(struct json_writer *out, bool known, uint32_t node)
+{
+    if (known)
+        json_writer_count(out, "node", node);
+    else
+        json_writer_null(out, "node");
+}
+
+static void write_gpus(struct json_writer *out, const struct kvr_host_traits *traits)
+{
+    json_writer_array(out, "gpus");
+    for (uint32_t i = 0; i < traits->gpu_count; i++) {
+        const struct kvr_gpu_traits *gpu = &traits->gpus[i];
+
+        json_writer_object(out, NULL);
+        json_writer_string(out, "pci", gpu->pci);
+        json_writer_text(out, "model", gpu->model);
+        write_node(out, gpu->node_known, gpu->node);
+        json_writer_array(out, "groups");
+        for (uint32_t group = 0; group < KVR_RAIL_GROUPS_MAX; group++)
+            if ((gpu->groups >> group & 1) != 0)
+                json_writer_count(out, NULL, group);
+        json_writer_end_array(out);
+        json_writer_end_object(out);
+    }
+    json_writer_end_array(out);
+}
+
 void api_write_host_traits(struct json_writer *out, const struct kvr_host_traits *traits)
 {
     if (!traits->reported) {
@@ -63,6 +91,7 @@ void api_write_host_traits(struct json_writer *out, const struct kvr_host_traits
     write_limit(out, "lockable_bytes", traits->lockable_bytes);
     write_clock(out, traits);
     write_rail_ports(out, traits);
+    write_gpus(out, traits);
     json_writer_end_object(out);
 }
 
@@ -86,5 +115,6 @@ void api_write_rail_traits(struct json_writer *out, const struct kvr_rail_traits
     write_priorities(out, "ecn", link->ecn_known, link->ecn);
     json_writer_text(out, "device_memory", kvr_path_name(traits->device_path));
     json_writer_boolean(out, "pins_memory", traits->pins_memory);
+    write_node(out, traits->node_known, traits->node);
     json_writer_end_object(out);
 }

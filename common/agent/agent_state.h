@@ -53,7 +53,8 @@ struct agent_filter {
 #define AGENT_UNREGISTERED_MAX 256
 
 struct agent_gpu {
-    char pci[16];
+    char pci[16], model[KVR_NAME_BYTES];
+    uint32_t node;   /* the system's number of its NUMA node, or KVR_NODE_UNKNOWN */
     uint32_t groups; /* the rail groups nearest to it, a bit each */
 };
 

@@ -19,6 +19,12 @@ static kvr_path device_path(const struct kvr_agent *agent, const struct kvr_rail
     return choice.path;
 }
 
+static void node_set(uint32_t node, bool *known, uint32_t *ret_node)
+{
+    *known = node != KVR_NODE_UNKNOWN;
+    *ret_node = *known ? node : 0;
+}
+
 void agent_traits_read(struct kvr_agent *agent)
 {
     for (uint32_t i = 0; i < agent->rail_count; i++) {
@@ -32,6 +38,8 @@ void agent_traits_read(struct kvr_agent *agent)
         kvr_rail_link_read(KVR_SYS, facts, &traits->link);
         traits->device_path = device_path(agent, facts);
         traits->pins_memory = facts->pins_memory;
+        node_set(agent->group[kvr_rail_groups_of(&agent->groups, i)].node, &traits->node_known,
+                 &traits->node);
     }
 }
 
@@ -55,6 +63,19 @@ static void clock_tell(struct kvr_host_traits *traits)
     traits->clock_error_us = traits->clock_synchronised ? coarse(clock.error_us) : 0;
 }
 
+static void gpus_tell(const struct kvr_agent *agent, struct kvr_host_traits *host)
+{
+    host->gpu_count = kvr_min_u32(agent->gpu_count, KVR_GPU_TRAITS_MAX);
+    for (uint32_t i = 0; i < host->gpu_count; i++) {
+        const struct agent_gpu *gpu = &agent->gpus[i];
+
+        memcpy(host->gpus[i].pci, gpu->pci, sizeof(gpu->pci));
+        memcpy(host->gpus[i].model, gpu->model, sizeof(gpu->model));
+        node_set(gpu->node, &host->gpus[i].node_known, &host->gpus[i].node);
+        host->gpus[i].groups = gpu->groups;
+    }
+}
+
 void agent_traits_tell(struct kvr_agent *agent, struct kvr_agent_facts *facts)
 {
     struct kvr_host_traits *host = &facts->traits;
@@ -67,6 +88,7 @@ void agent_traits_tell(struct kvr_agent *agent, struct kvr_agent_facts *facts)
     host->rail_port_first = agent->ports_of_rails.first;
     host->rail_port_last = agent->ports_of_rails.last;
     clock_tell(host);
+    gpus_tell(agent, host);
     for (uint32_t i = 0; i < facts->rail_count; i++) {
         if (i == renewed)
             agent->traits[i].link.mtu =

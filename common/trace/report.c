@@ -207,7 +207,7 @@ static void tenant_to_proto(const struct kvr_tenant_facts *in, Kvrail__Report__T
 struct encoding {
     Kvrail__Report__Report report;
     Kvrail__Report__Facts facts;
-    Kvrail__Report__HostTraits traits;
+    struct report_host_space host;
     Kvrail__Report__Rail rails[KVR_RAILS_MAX], *rail_list[KVR_RAILS_MAX];
     struct rail_counter_space rail_counters[KVR_RAILS_MAX];
     Kvrail__Report__Engine engines[KVR_ENGINES_MAX], *engine_list[KVR_ENGINES_MAX];
@@ -251,7 +251,7 @@ static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *en
     }
     out->n_counters = KVR_COUNTER_END;
     out->counters = encoding->counter_list;
-    out->traits = report_host_traits_put(&in->traits, &encoding->traits) ? &encoding->traits : NULL;
+    out->traits = report_host_traits_put(&in->traits, &encoding->host) ? &encoding->host.traits : NULL;
 }
 
 static kvr_status report_to_proto(const struct kvr_report *in, struct encoding *encoding)

@@ -18,7 +18,12 @@ const uint8_t *report_keep(const ProtobufCBinaryData *packed, uint32_t count, ui
 
 /* report_traits.c: false where nothing was reported; get returns the field that is wrong, or NULL.
  */
-bool report_host_traits_put(const struct kvr_host_traits *in, Kvrail__Report__HostTraits *out);
+/* What the traits of a host are encoded from; the texts are borrowed. */
+struct report_host_space {
+    Kvrail__Report__HostTraits traits;
+    Kvrail__Report__Gpu gpus[KVR_GPU_TRAITS_MAX], *gpu_list[KVR_GPU_TRAITS_MAX];
+};
+bool report_host_traits_put(const struct kvr_host_traits *in, struct report_host_space *space);
 bool report_rail_traits_put(const struct kvr_rail_traits *in, Kvrail__Report__RailTraits *out);
 const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
                                    struct kvr_host_traits *out);

@@ -11,7 +11,14 @@
     X(clock_error_us)                                                                              \
     X(rail_port_first)                                                                             \
     X(rail_port_last)
-#define RAIL_FIELDS(X) X(pins_memory)
+#define RAIL_FIELDS(X)                                                                             \
+    X(pins_memory)                                                                                 \
+    X(node_known)                                                                                  \
+    X(node)
+#define GPU_FIELDS(X)                                                                              \
+    X(node_known)                                                                                  \
+    X(node)                                                                                        \
+    X(groups)
 #define RAIL_MEMBERS(X)                                                                            \
     X(link.mtu, mtu)                                                                               \
     X(link.pfc_known, pfc_known)                                                                   \
@@ -19,11 +26,27 @@
     X(link.pfc, pfc)                                                                               \
     X(link.ecn, ecn)
 
-bool report_host_traits_put(const struct kvr_host_traits *in, Kvrail__Report__HostTraits *out)
+static void gpu_put(const struct kvr_gpu_traits *in, Kvrail__Report__Gpu *out)
 {
+    kvrail__report__gpu__init(out);
+    GPU_FIELDS(KVR_PROTO_COPY)
+    out->pci = kvr_proto_text(in->pci);
+    out->model = kvr_proto_text(in->model);
+}
+
+bool report_host_traits_put(const struct kvr_host_traits *in, struct report_host_space *space)
+{
+    Kvrail__Report__HostTraits *out = &space->traits;
+
     kvrail__report__host_traits__init(out);
     HOST_FIELDS(KVR_PROTO_COPY)
     out->libfabric = kvr_proto_text(in->libfabric);
+    for (uint32_t i = 0; i < in->gpu_count; i++) {
+        gpu_put(&in->gpus[i], &space->gpus[i]);
+        space->gpu_list[i] = &space->gpus[i];
+    }
+    out->n_gpus = in->gpu_count;
+    out->gpus = space->gpu_list;
     return in->reported;
 }
 
@@ -39,12 +62,23 @@ bool report_rail_traits_put(const struct kvr_rail_traits *in, Kvrail__Report__Ra
     return in->reported;
 }
 
+static bool gpu_get(const Kvrail__Report__Gpu *in, struct kvr_gpu_traits *out)
+{
+    GPU_FIELDS(KVR_PROTO_COPY)
+    return report_copy_text(in->pci, out->pci, sizeof(out->pci)) &&
+           report_copy_text(in->model, out->model, sizeof(out->model));
+}
+
+/* Of a host with more GPUs, which only a newer agent tells of, the first are kept. */
 const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
                                    struct kvr_host_traits *out)
 {
     if (!report_copy_text(in->libfabric, out->libfabric, sizeof(out->libfabric)))
         return "facts.traits.libfabric";
     HOST_FIELDS(KVR_PROTO_COPY)
+    for (; out->gpu_count < in->n_gpus && out->gpu_count < KVR_GPU_TRAITS_MAX; out->gpu_count++)
+        if (!gpu_get(in->gpus[out->gpu_count], &out->gpus[out->gpu_count]))
+            return "facts.traits.gpus";
     out->reported = true;
     return NULL;
 }

@@ -33,12 +33,36 @@ static json_t *priorities_tree(bool known, uint32_t bits)
     return list;
 }
 
+static json_t *node_tree(bool known, uint32_t node)
+{
+    return known ? json_count(node) : json_null();
+}
+
+static json_t *gpus_tree(const struct kvr_host_traits *traits)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < traits->gpu_count; i++) {
+        const struct kvr_gpu_traits *gpu = &traits->gpus[i];
+        json_t *groups = json_array();
+
+        for (int group = 0; group < KVR_RAIL_GROUPS_MAX; group++)
+            if ((gpu->groups >> group & 1) != 0)
+                json_array_append_new(groups, json_integer(group));
+        json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o}", "pci", gpu->pci, "model",
+                                              json_text(gpu->model), "node",
+                                              node_tree(gpu->node_known, gpu->node), "groups",
+                                              groups));
+    }
+    return list;
+}
+
 static json_t *host_traits_tree(const struct kvr_host_traits *traits)
 {
     if (!traits->reported)
         return json_null();
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o}", "libfabric", json_text(traits->libfabric), "open_files",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "libfabric", json_text(traits->libfabric), "open_files",
         limit_tree(traits->files_limit), "lockable_bytes", limit_tree(traits->lockable_bytes),
         "clock_synchronised",
         traits->clock_known ? json_boolean(traits->clock_synchronised) : json_null(),
@@ -47,7 +71,8 @@ static json_t *host_traits_tree(const struct kvr_host_traits *traits)
         "rail_ports",
         traits->rail_port_first == 0 ? json_null()
                                      : json_pack("[I, I]", (json_int_t)traits->rail_port_first,
-                                                 (json_int_t)traits->rail_port_last));
+                                                 (json_int_t)traits->rail_port_last),
+        "gpus", gpus_tree(traits));
 }
 
 static json_t *rail_traits_tree(const struct kvr_rail_traits *traits)
@@ -57,12 +82,13 @@ static json_t *rail_traits_tree(const struct kvr_rail_traits *traits)
     if (!traits->reported)
         return json_null();
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "plane", json_text(traits->plane), "network",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "plane", json_text(traits->plane), "network",
         json_text(traits->network), "link", json_text(kvr_link_name(link->kind)), "mtu",
         link->mtu > 0 ? json_count(link->mtu) : json_null(), "pfc",
         priorities_tree(link->pfc_known, link->pfc), "ecn",
         priorities_tree(link->ecn_known, link->ecn), "device_memory",
-        json_text(kvr_path_name(traits->device_path)), "pins_memory", traits->pins_memory);
+        json_text(kvr_path_name(traits->device_path)), "pins_memory", traits->pins_memory,
+        "node", node_tree(traits->node_known, traits->node));
 }
 
 /* The names are the metrics'. */
@@ -239,6 +265,14 @@ static void random_host(bool raw)
     traits->clock_error_us = number() >> 16;
     traits->rail_port_first = (uint32_t)kvr_rng_below(&rng, 2) * 9500;
     traits->rail_port_last = 9563;
+    traits->gpu_count = (uint32_t)kvr_rng_below(&rng, KVR_GPU_TRAITS_MAX + 1);
+    for (uint32_t i = 0; i < traits->gpu_count; i++) {
+        strcpy(traits->gpus[i].pci, "0000:9d:00.0");
+        NAME(traits->gpus[i].model);
+        traits->gpus[i].node_known = kvr_rng_below(&rng, 2) != 0;
+        traits->gpus[i].node = (uint32_t)number();
+        traits->gpus[i].groups = (uint32_t)kvr_rng_below(&rng, 1u << KVR_RAIL_GROUPS_MAX);
+    }
 }
 
 static struct agent_view random_agent(bool raw)

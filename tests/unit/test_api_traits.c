@@ -74,13 +74,18 @@ static void what_is_reported_is_shown(void **state)
                    .clock_synchronised = true,
                    .clock_error_us = 4000,
                    .rail_port_first = 9500,
-                   .rail_port_last = 9563},
+                   .rail_port_last = 9563,
+                   .gpu_count = 2,
+                   .gpus = {{.pci = "0000:9d:00.0", .node_known = true, .node = 1, .groups = 5},
+                            {.pci = "0000:e4:00.0", .model = "H100"}}},
         .rails = {{.traits = {.reported = true,
                               .plane = "red",
                               .network = "10.1.0.0/24",
                               .link = {KVR_LINK_ROCE_V2, 9000, true, true, 1 << 3, 0},
                               .device_path = KVR_PATH_DMABUF,
-                              .pins_memory = true}}}};
+                              .pins_memory = true,
+                              .node_known = true,
+                              .node = 1}}}};
     agent = agent_after(0);
     traits = json_object_get(agent, "traits");
     expect(traits, "libfabric", "\"2.1.0\"");
@@ -89,6 +94,9 @@ static void what_is_reported_is_shown(void **state)
     expect(traits, "clock_synchronised", "true");
     expect(traits, "clock_error_seconds", "0.0040000000000000001");
     expect(traits, "rail_ports", "[9500,9563]");
+    expect(traits, "gpus",
+           "[{\"pci\":\"0000:9d:00.0\",\"model\":null,\"node\":1,\"groups\":[0,2]},"
+           "{\"pci\":\"0000:e4:00.0\",\"model\":\"H100\",\"node\":null,\"groups\":[]}]");
     traits = json_object_get(rail_of(agent), "traits");
     expect(traits, "plane", "\"red\"");
     expect(traits, "network", "\"10.1.0.0/24\"");
@@ -98,6 +106,7 @@ static void what_is_reported_is_shown(void **state)
     expect(traits, "ecn", "[]");
     expect(traits, "device_memory", "\"dmabuf\"");
     expect(traits, "pins_memory", "true");
+    expect(traits, "node", "1");
     json_decref(agent);
 }
 
@@ -118,9 +127,10 @@ static void what_is_unknown_is_null(void **state)
                                    "clock_synchronised", "clock_error_seconds", "rail_ports", NULL};
          *key != NULL; key++)
         expect(traits, *key, "null");
+    expect(traits, "gpus", "[]");
     traits = json_object_get(rail_of(agent), "traits");
     for (const char *const *key = (const char *const[]){"plane", "network", "link", "mtu", "pfc",
-                                                        "ecn", "device_memory", NULL};
+                                                        "ecn", "device_memory", "node", NULL};
          *key != NULL; key++)
         expect(traits, *key, "null");
     json_decref(agent);

@@ -54,6 +54,8 @@ static void sample_rail_traits(int rail, struct kvr_rail_traits *traits)
     traits->link.ecn = 255;
     traits->device_path = (kvr_path)(rail % KVR_PATH_END);
     traits->pins_memory = rail % 2 != 0;
+    traits->node_known = rail % 2 == 0;
+    traits->node = rail % 2 == 0 ? (uint32_t)rail : 0;
 }
 
 static void sample_facts(struct kvr_agent_facts *facts)
@@ -97,6 +99,14 @@ static void sample_facts(struct kvr_agent_facts *facts)
     facts->traits.clock_error_us = 4000;
     facts->traits.rail_port_first = 9500;
     facts->traits.rail_port_last = 9563;
+    facts->traits.gpu_count = KVR_GPU_TRAITS_MAX;
+    for (uint32_t i = 0; i < KVR_GPU_TRAITS_MAX; i++) {
+        snprintf(facts->traits.gpus[i].pci, sizeof(facts->traits.gpus[i].pci), "0000:%02x:00.0", i);
+        memset(facts->traits.gpus[i].model, 'g', KVR_NAME_BYTES - 1);
+        facts->traits.gpus[i].node_known = true;
+        facts->traits.gpus[i].node = i / 4;
+        facts->traits.gpus[i].groups = 1u << i;
+    }
 }
 
 static struct kvr_report *round_trip(const struct kvr_report *report)
