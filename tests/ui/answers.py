@@ -107,18 +107,6 @@ def the_last_column_is_not_over(scene):
     check(len(rates) == 2 and all(0.8 < amount <= 1.01 for amount in rates), f"1 MB/s in both columns is shown as {titles}")
 
 
-def a_cell_keeps_its_time(scene):
-    page = show(scene, "rails?agent=prefill-1&range=5m")
-    page.until("document.querySelectorAll('.heatmap rect').length > 20")
-    page.run("[...document.querySelectorAll('.heatmap g')[0].querySelectorAll('rect')].slice(-3)[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))")
-    page.until("document.getElementById('inside') !== null")
-    began = page.run("document.querySelector('#inside time').dateTime")
-    place = "[...document.querySelectorAll('.heatmap g')[0].querySelectorAll('rect')].findIndex((one) => one.classList.contains('chosen'))"
-    before = page.run(place)
-    page.until(f"{place} !== {before}", 40, "the window does not move on")
-    check(page.run("document.querySelector('#inside time').dateTime") == began, "the chosen cell has become another time")
-
-
 def a_pause_holds_only_what_is_there(scene):
     page = show(scene, "overview")
     page.until("document.getElementById('verdict') !== null")
@@ -297,7 +285,7 @@ def a_stranger_sees_whether_a_lost_rail_came_back(scene):
 if __name__ == "__main__":
     skip_without_browser("answers")
     sys.exit(run("answers", Scene(sys.argv[1]), [
-        the_verdict_names_the_largest_part, a_rail_without_bytes_is_the_least, the_last_column_is_not_over, a_cell_keeps_its_time,
+        the_verdict_names_the_largest_part, a_rail_without_bytes_is_the_least, the_last_column_is_not_over,
         a_pause_holds_only_what_is_there, a_wrong_clock_changes_nothing, a_failed_question_is_not_a_silent_scheduler,
         a_rate_after_a_quiet_time_is_true, silence_is_stale, what_nobody_told_of_is_no_health, a_timeline_that_fails_says_so,
         numbers_and_axes_are_exact, filters_go_where_they_are_applied, a_stranger_finds_the_slowest_card, a_stranger_finds_why_a_transfer_failed,

@@ -154,12 +154,18 @@ class Page:
             input.value = {json.dumps(text)};
             for (const kind of ['input', 'change']) input.dispatchEvent(new Event(kind, {{bubbles: true}})); }})()""")
 
-    def key(self, key):
+    def key(self, key, shift=False):
         code = {"Enter": "\r", " ": " "}.get(key, key if len(key) == 1 else "")
-        names = {"Enter": 13, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38}
-        common = {"key": key, "windowsVirtualKeyCode": names.get(key, ord(key[0]) if len(key) == 1 else 0)}
+        names = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+        common = {"key": key, "windowsVirtualKeyCode": names.get(key, ord(key[0]) if len(key) == 1 else 0),
+                  "modifiers": 8 if shift else 0}
         self.ask("Input.dispatchKeyEvent", {"type": "keyDown", "text": code, **common})
         self.ask("Input.dispatchKeyEvent", {"type": "keyUp", **common})
+
+    def mouse(self, kind, x, y):
+        """kind: mousePressed, mouseMoved or mouseReleased, of the left button."""
+        self.ask("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1,
+                                              "buttons": 0 if kind == "mouseReleased" else 1})
 
     def theme(self, name):
         self.ask("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": name}]})

@@ -58,6 +58,28 @@ static uint64_t between(uint64_t low, uint64_t high)
     return low + kvr_rng_below(&rng, high - low + 1);
 }
 
+/* Two NUMA nodes, with two cards and a GPU each; the second pair of cards is faster. */
+static void tell_place(struct kvr_agent_facts *facts)
+{
+    facts->traits.reported = true;
+    facts->traits.gpu_count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        snprintf(facts->traits.gpus[i].pci, sizeof(facts->traits.gpus[i].pci), "0000:%02x:00.0",
+                 i == 0 ? 0x10 : 0x90);
+        strcpy(facts->traits.gpus[i].model, "H100");
+        facts->traits.gpus[i].node_known = true;
+        facts->traits.gpus[i].node = i;
+        facts->traits.gpus[i].groups = 1u << i;
+    }
+    for (uint32_t i = 0; i < facts->rail_count; i++) {
+        facts->rails[i].group = i / 2;
+        facts->rails[i].speed_bps *= 1 + i / 2;
+        facts->rails[i].traits.reported = true;
+        facts->rails[i].traits.node_known = true;
+        facts->rails[i].traits.node = i / 2;
+    }
+}
+
 static void open_agent(int index, const char *scheduler)
 {
     struct kvr_reporter_options options = {
@@ -99,6 +121,8 @@ static void open_agent(int index, const char *scheduler)
     }
     if (index == 1)
         facts->rails[2].state = KVR_RAIL_DOWN;
+    if (index == 0)
+        tell_place(facts);
     kvr_reporter_facts(agents[index].reporter, facts);
 }
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 from runs import choose, make_runs
 from scene import Scene, check, run, skip_without_browser
@@ -22,7 +23,10 @@ READY = {
     "failed": "document.querySelector('#next')?.textContent.length > 20",
     "fleet": "document.querySelector('#matrix') !== null && document.querySelector('.lanes') !== null",
     "rails": "document.querySelector('.heatmap') !== null",
+    "box": "document.querySelectorAll('#differs tbody tr').length > 3 && document.querySelector('.heatmap .box') !== null",
     "latency": "document.querySelectorAll('.histogram').length === 7",
+    "windows": "document.querySelectorAll('#stage-differences li').length === 7 && document.querySelectorAll('.own-window').length === 2",
+    "no-windows": "document.getElementById('no-windows')?.textContent.length > 20",
     "errors": "document.querySelectorAll('.examples a').length > 1",
     "replay": "document.getElementById('explained') !== null",
     "changes": "document.querySelectorAll('table.changes').length === 1",
@@ -57,8 +61,17 @@ def fragments(scene):
     transfers = scene.scheduler.ask("transfers?state=done&limit=200")["transfers"]
     sampled = next(one["id"] for one in transfers if int(one["id"], 16) % 4 == 0)
     failed = scene.scheduler.ask("transfers?state=failed&limit=1")["transfers"][0]["id"]
-    return {**{name: name for name in READY}, **{name: "replay" for name in FILES}, "detail": f"transfers?open={sampled}",
-            "failed": f"transfers?state=failed&open={failed}"}
+    def ago(seconds):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds))
+    return {
+        **{name: name for name in READY},
+        **{name: "replay" for name in FILES},
+        "detail": f"transfers?open={sampled}",
+        "failed": f"transfers?state=failed&open={failed}",
+        "box": f"rails?agent=prefill-1&range=5m&box=1-2@{ago(20)}/{ago(5)}",
+        "windows": f"latency?compare=own&a={ago(10)}/{ago(2)}&b=last:10m",
+        "no-windows": f"latency?compare=own&a={ago(2)}/{ago(9)}",
+    }
 
 
 def show(scene, page, name, fragment):

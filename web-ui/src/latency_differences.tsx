@@ -6,7 +6,7 @@ import {TIMES} from './words';
 const FEW = 100; // transfers; of fewer, the p99 is the slowest one
 const SAME = 0.02;
 
-export interface StageDifference { name: string; sign: 'longer' | 'shorter' | 'same'; seconds: number; sentence: string }
+export interface StageDifference { name: string; sign: 'longer' | 'shorter' | 'same'; now: number; before: number; seconds: number; sentence: string }
 
 function howMuch(now: number, before: number): {sign: StageDifference['sign']; text: string} {
   const by = before > 0 ? now / before : now > 0 ? Infinity : 1;
@@ -23,7 +23,7 @@ function differenceOf(name: string, now: Times | undefined, before: Times | unde
   if (a === null || b === null) return null;
   const {sign, text} = howMuch(a, b), change = a - b;
   const p50 = now?.p50_seconds != null && before?.p50_seconds != null ? ` The p50 went from ${duration(before.p50_seconds)} to ${duration(now.p50_seconds)}.` : '';
-  return {name, sign, seconds: change, sentence: `${capital(TIMES[name] ?? name)} ${text} at the p99: ${duration(a)}${sign === 'same' ? ` and ${duration(b)}` : ` instead of ${duration(b)} (${change > 0 ? '+' : ''}${duration(change)})`}${name === 'exposed' ? '' : exposed}.${p50}`};
+  return {name, sign, now: a, before: b, seconds: change, sentence: `${capital(TIMES[name] ?? name)} ${text} at the p99: ${duration(a)}${sign === 'same' ? ` and ${duration(b)}` : ` instead of ${duration(b)} (${change > 0 ? '+' : ''}${duration(change)})`}${name === 'exposed' ? '' : exposed}.${p50}`};
 }
 
 export function differencesOf(data: Comparison): StageDifference[] {
@@ -56,7 +56,7 @@ export function Differences({data, nameA, nameB}: {data: Comparison; nameA: stri
       <Verdict data={data} nameA={nameA} nameB={nameB} />
       <ol class="stage-differences" id="stage-differences" aria-label="Differences by stage">
         {list.map((one) => (
-          <li key={one.name} data-stage={one.name} data-sign={one.sign}>
+          <li key={one.name} data-stage={one.name} data-sign={one.sign} data-now={one.now} data-before={one.before}>
             <span class={one.sign === 'longer' ? 'sign bad' : 'sign quiet'}>{SIGNS[one.sign]}</span><span>{one.sentence}</span></li>))}
       </ol>
       {few < FEW ? <p class="quiet" id="few">One of both windows has {number(few)} transfers that were done: of fewer than {FEW}, the p99 is the slowest one. Choose longer windows to be sure.</p> : null}

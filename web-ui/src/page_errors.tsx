@@ -15,11 +15,11 @@ function Examples({group}: {group: ErrorGroup}) {
   if (list.length === 0) return <Nothing loading={query.loading} error={query.error}>The examples have been removed meanwhile.</Nothing>;
   return (
     <><Stale query={query} /><table class="list examples">
-      <thead><tr><th scope="col">Example</th><th scope="col">State</th><th scope="col">From → to</th><th scope="col" class="number">After</th>
+      <thead><tr><th scope="col">Transfer, and its request</th><th scope="col">State</th><th scope="col">From → to</th><th scope="col" class="number">After</th>
         <th scope="col">Ended</th><th scope="col">What it said</th></tr></thead>
       <tbody>{list.map((transfer) => (
         <tr key={transfer.id}>
-          <td><a href={linkTo('transfers', {reason: group.code, open: transfer.id, ...windowNow()})}>{transfer.request ?? transfer.id}</a></td>
+          <td><a href={linkTo('transfers', {reason: group.code, open: transfer.id, ...windowNow()})}><code>{transfer.id}</code></a>{transfer.request ? <span class="quiet"> {transfer.request}</span> : null}</td>
           <td><State name={transfer.state} /></td>
           <td>{`${transfer.source.agent ?? '?'} → ${transfer.target.agent ?? '?'}`}</td>
           <td class="number">{duration(transfer.duration_seconds)}</td>
@@ -30,10 +30,18 @@ function Examples({group}: {group: ErrorGroup}) {
   );
 }
 
-function Group({group, isOpen}: {group: ErrorGroup; isOpen: boolean}) {
+// Several groups may be open; the first one is, until another choice is made.
+function toggle(code: string, opened: Set<string>): void {
+  const codes = new Set(opened);
+  if (!codes.delete(code)) codes.add(code);
+  want({open: [...codes].join() || 'none'});
+}
+
+function Group({group, opened}: {group: ErrorGroup; opened: Set<string>}) {
+  const isOpen = opened.has(group.code);
   return (
     <article class="error-group" data-code={group.code}>
-      <button type="button" class="row-button" aria-expanded={isOpen ? 'true' : 'false'} onClick={() => want({open: isOpen ? 'none' : group.code})}>
+      <button type="button" class="row-button" aria-expanded={isOpen ? 'true' : 'false'} onClick={() => toggle(group.code, opened)}>
         <span class="turn" aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
         <span class="count">{group.more ? 'over ' : ''}{number(group.count)} ×</span>
         <strong>{group.text}</strong> <code>{group.code}</code>
@@ -49,13 +57,13 @@ function Group({group, isOpen}: {group: ErrorGroup; isOpen: boolean}) {
 
 export function Errors() {
   const query = useQuery<{errors: ErrorGroup[]}>('/api/v1/errors', windowParameters, windowEvery(), range.value);
-  const groups = query.data?.errors ?? [], opened = wanted('open') || groups[0]?.code;
+  const groups = query.data?.errors ?? [], opened = new Set((wanted('open') || groups[0]?.code || '').split(',').filter((code) => code !== 'none'));
   return (
     <Section title="Why transfers ended badly" note={`in the last ${rangeWord.value}, the most frequent first`} id="errors">
       <Stale query={query} />
       {groups.length === 0
         ? <Nothing loading={query.loading} error={query.data ? '' : query.error}>No transfer has failed, expired or been cancelled in the last {rangeWord.value}.</Nothing>
-        : groups.map((group) => <Group key={group.code} group={group} isOpen={opened === group.code} />)}
+        : groups.map((group) => <Group key={group.code} group={group} opened={opened} />)}
     </Section>
   );
 }
