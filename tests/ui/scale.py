@@ -24,7 +24,7 @@ TRIES = 3
 WIDE = ",".join(f"wide-{role}-{number}" for role in ("prefill", "decode") for number in range(HOSTS // 2))
 PAGES = {"overview?range=7d": "document.querySelectorAll('.plot canvas').length === 4",
          "transfers": "document.querySelectorAll('#transfers tr.row').length > 10",
-         f"fleet?q=wide&open={WIDE}": f"document.querySelectorAll('.lanes tr').length === {HOSTS * RAILS}",
+         f"fleet?q=wide&open={WIDE}": f"document.querySelectorAll('.lanes tr[data-rail]').length === {HOSTS * RAILS}",
          "rails?agent=wide-prefill-0": f"document.querySelectorAll('.heatmap g').length === {RAILS}",
          "latency?range=7d": "document.querySelector('.histogram') !== null",
          "errors?range=7d": "document.querySelector('.error-group') !== null"}
