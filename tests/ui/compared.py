@@ -218,7 +218,7 @@ def presets_choose_windows(scene):
 def lanes_show_where_cards_lie(scene):
     page = show(scene, "fleet?open=prefill-0,prefill-1")
     of = "document.querySelector('[data-agent=\"prefill-0\"]')"
-    page.until(f"{of}.querySelectorAll('.lane').length === 4 && {of}.querySelectorAll('tr.gpu').length === 2")
+    page.until(f"{of}?.querySelectorAll('.lane').length === 4 && {of}.querySelectorAll('tr.gpu').length === 2")
     agent = next(one for one in scene.scheduler.ask("agents")["agents"] if one["name"] == "prefill-0")
     for node in (0, 1):
         rows = page.run(f"[...{of}.querySelectorAll('tbody[data-node=\"{node}\"] tr')].map((row) => row.dataset.gpu ?? row.dataset.rail ?? 'node')")
@@ -236,7 +236,7 @@ def lanes_show_where_cards_lie(scene):
     check("H100 · nearest: rdmap79s0, rdmap80s0" in page.run(f"{of}.querySelector('tr.gpu').textContent"), "the GPU's cards")
     # An agent that tells neither of nodes nor of GPUs has no rows of them.
     other = "document.querySelector('[data-agent=\"prefill-1\"]')"
-    page.until(f"{other}.querySelectorAll('.lane').length === 4")
+    page.until(f"{other}?.querySelectorAll('.lane').length === 4")
     check(page.run(f"{other}.querySelectorAll('tr.gpu, tr.node').length") == 0, "rows of what nobody told of")
 
 
