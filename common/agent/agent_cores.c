@@ -105,7 +105,8 @@ static void gpus_find(struct kvr_agent *agent, const struct kvr_topology *topolo
             continue;
         memcpy(gpu->pci, card->pci, sizeof(gpu->pci));
         memcpy(gpu->model, card->model, sizeof(gpu->model));
-        gpu->node = card->node != KVR_NODE_UNKNOWN ? topology->nodes[card->node].number : card->node;
+        gpu->node =
+            card->node != KVR_NODE_UNKNOWN ? topology->nodes[card->node].number : card->node;
         gpu->groups = kvr_host_rails_near(topology, gpu->pci, rails, agent->groups.first,
                                           agent->groups.count);
         agent->gpu_count++;

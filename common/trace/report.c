@@ -251,7 +251,8 @@ static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *en
     }
     out->n_counters = KVR_COUNTER_END;
     out->counters = encoding->counter_list;
-    out->traits = report_host_traits_put(&in->traits, &encoding->host) ? &encoding->host.traits : NULL;
+    out->traits =
+        report_host_traits_put(&in->traits, &encoding->host) ? &encoding->host.traits : NULL;
 }
 
 static kvr_status report_to_proto(const struct kvr_report *in, struct encoding *encoding)

@@ -69,7 +69,7 @@ static bool gpu_get(const Kvrail__Report__Gpu *in, struct kvr_gpu_traits *out)
            report_copy_text(in->model, out->model, sizeof(out->model));
 }
 
-/* Of a host with more GPUs, which only a newer agent tells of, the first are kept. */
+/* Of a host with more GPUs, which only a newer agent reports, the first are kept. */
 const char *report_host_traits_get(const Kvrail__Report__HostTraits *in,
                                    struct kvr_host_traits *out)
 {

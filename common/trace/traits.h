@@ -13,7 +13,7 @@
 #include "base/types.h"
 
 #define KVR_LIBFABRIC_VERSION_BYTES 32
-#define KVR_GPU_TRAITS_MAX          16 /* GPUs of a host that are told of */
+#define KVR_GPU_TRAITS_MAX          16 /* GPUs of a host that are reported */
 
 struct kvr_gpu_traits {
     char pci[16];               /* "0000:9d:00.0" */

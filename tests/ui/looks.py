@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from runs import choose, make_runs
-from scene import Scene, check, run, skip_without_browser
+from scene import Scene, check, run, skip_without_browser, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 AXE = f"{ROOT}/build/web-ui/node_modules/axe-core/axe.min.js"
@@ -63,13 +63,14 @@ def fragments(scene):
     failed = scene.scheduler.ask("transfers?state=failed&limit=1")["transfers"][0]["id"]
     def ago(seconds):
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds))
+    wait_for("bytes of rails", lambda: scene.scheduler.ask("rollups?by=rail&agent=prefill-1")["series"])
     return {
         **{name: name for name in READY},
         **{name: "replay" for name in FILES},
         "detail": f"transfers?open={sampled}",
         "failed": f"transfers?state=failed&open={failed}",
-        "box": f"rails?agent=prefill-1&range=5m&box=1-2@{ago(20)}/{ago(5)}",
-        "windows": f"latency?compare=own&a={ago(10)}/{ago(2)}&b=last:10m",
+        "box": f"rails?agent=prefill-1&range=5m&box=1-2@{ago(20)}/{ago(0)}",
+        "windows": f"latency?compare=own&a={ago(30)}/{ago(-20)}&b=last:10m",
         "no-windows": f"latency?compare=own&a={ago(2)}/{ago(9)}",
     }
 

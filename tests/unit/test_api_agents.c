@@ -49,10 +49,9 @@ static json_t *gpus_tree(const struct kvr_host_traits *traits)
         for (int group = 0; group < KVR_RAIL_GROUPS_MAX; group++)
             if ((gpu->groups >> group & 1) != 0)
                 json_array_append_new(groups, json_integer(group));
-        json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o}", "pci", gpu->pci, "model",
-                                              json_text(gpu->model), "node",
-                                              node_tree(gpu->node_known, gpu->node), "groups",
-                                              groups));
+        json_array_append_new(
+            list, json_pack("{s:s, s:o, s:o, s:o}", "pci", gpu->pci, "model", json_text(gpu->model),
+                            "node", node_tree(gpu->node_known, gpu->node), "groups", groups));
     }
     return list;
 }
@@ -62,9 +61,9 @@ static json_t *host_traits_tree(const struct kvr_host_traits *traits)
     if (!traits->reported)
         return json_null();
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "libfabric", json_text(traits->libfabric), "open_files",
-        limit_tree(traits->files_limit), "lockable_bytes", limit_tree(traits->lockable_bytes),
-        "clock_synchronised",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "libfabric", json_text(traits->libfabric),
+        "open_files", limit_tree(traits->files_limit), "lockable_bytes",
+        limit_tree(traits->lockable_bytes), "clock_synchronised",
         traits->clock_known ? json_boolean(traits->clock_synchronised) : json_null(),
         "clock_error_seconds",
         traits->clock_synchronised ? json_real((double)traits->clock_error_us / 1e6) : json_null(),
@@ -81,14 +80,14 @@ static json_t *rail_traits_tree(const struct kvr_rail_traits *traits)
 
     if (!traits->reported)
         return json_null();
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "plane", json_text(traits->plane), "network",
-        json_text(traits->network), "link", json_text(kvr_link_name(link->kind)), "mtu",
-        link->mtu > 0 ? json_count(link->mtu) : json_null(), "pfc",
-        priorities_tree(link->pfc_known, link->pfc), "ecn",
-        priorities_tree(link->ecn_known, link->ecn), "device_memory",
-        json_text(kvr_path_name(traits->device_path)), "pins_memory", traits->pins_memory,
-        "node", node_tree(traits->node_known, traits->node));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "plane",
+                     json_text(traits->plane), "network", json_text(traits->network), "link",
+                     json_text(kvr_link_name(link->kind)), "mtu",
+                     link->mtu > 0 ? json_count(link->mtu) : json_null(), "pfc",
+                     priorities_tree(link->pfc_known, link->pfc), "ecn",
+                     priorities_tree(link->ecn_known, link->ecn), "device_memory",
+                     json_text(kvr_path_name(traits->device_path)), "pins_memory",
+                     traits->pins_memory, "node", node_tree(traits->node_known, traits->node));
 }
 
 /* The names are the metrics'. */
