@@ -27,9 +27,9 @@ function Lane({agent, rail, perSecond, busiest}: {agent: Agent; rail: Rail; perS
     <tr data-rail={rail.name}>
       <th scope="row" title={railWork(rail)}>{rail.name}</th>
       <td class="quiet">{bits(speed)}</td>
-      <td><span class="lane" data-state={rail.state} data-unknown={speed ? undefined : 'yes'} style={{width: `${length}%`}}><i style={{width: `${used}%`}} /></span></td>
+      <td class="room"><span class="lane" data-state={rail.state} data-unknown={speed ? undefined : 'yes'} style={{width: `${length}%`}}><i style={{width: `${used}%`}} /></span></td>
       <td class="number">{rail.state === 'up' ? rate(perSecond) : <State name={rail.state} />}</td>
-      <td class="number quiet">{rail.state === 'up' && speed ? share(perSecond ?? 0, room) : ''}</td>
+      <td class="number quiet">{rail.state === 'up' && speed && perSecond !== null ? share(perSecond, room) : ''}</td>
       <td class="number"><a href={linkTo('transfers', {agent: agent.name, rail: rail.name})}>transfers<span class="hidden"> of {rail.name}</span></a></td>
     </tr>
   );

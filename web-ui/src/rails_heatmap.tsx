@@ -148,6 +148,9 @@ export function Heatmap({data, came, nameOf, downs, box, draw}:
   const cells = useMemo(() => <Cells grid={grid} nameOf={nameOf} downs={downs} />, [grid, names, down]);
   const {shown, head, clear, onKeyDown, pointer} = useBox(grid, box, draw), clearNow = useRef(clear);
   clearNow.current = clear;
+  // Where it does not fit, the newest is seen first.
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => { place.current!.scrollLeft = place.current!.scrollWidth; }, []);
   useEffect(() => {
     const escape = (key: string): boolean => key === 'Escape' && clearNow.current();
     pageKeys.add(escape);
@@ -156,7 +159,7 @@ export function Heatmap({data, came, nameOf, downs, box, draw}:
   const one = head ? grid.series.find((series) => series.rail === head.rail) : undefined;
   return (
     <>
-      <div class="scroll hosts" id="heatmap" tabIndex={0} role="application" aria-label="Heatmap of rails over time; the table below has its data" aria-describedby="heatmap-keys" onKeyDown={onKeyDown}>
+      <div class="scroll hosts" id="heatmap" ref={place} tabIndex={0} role="application" aria-label="Heatmap of rails over time; the table below has its data" aria-describedby="heatmap-keys" onKeyDown={onKeyDown}>
         <svg class="heatmap" viewBox={`0 0 ${WIDTH} ${grid.height}`} role="img" aria-label="Throughput of each rail over time" {...pointer}>
           {cells}{shown ? <Frame grid={grid} box={shown} /> : null}
         </svg>

@@ -71,7 +71,7 @@ function Differences({list, when}: {list: Difference[]; when: string}) {
           <tbody>{seen.map((one) => (
             <tr key={one.sentence} data-measure={one.measure.name} data-inside={one.measure.inside ?? ''} data-before={one.measure.before ?? ''} data-others={one.measure.others ?? ''}>
               <td class="text">{one.sentence}</td><td>{one.measure.name}</td>
-              <td class={one.sign !== 'same' && (one.sign === 'more') === one.measure.bad ? 'bad' : 'quiet'}>{SIGNS[one.sign]}{one.sign === 'same' ? '' : one.than === 'others' ? ' than others' : ` than ${when === 'in the rest of the time shown' ? 'else' : when}`}</td>
+              <td class={one.sign !== 'same' && (one.sign === 'more') === one.measure.bad ? 'bad' : 'quiet'}>{SIGNS[one.sign]}{one.sign === 'same' ? '' : one.than === 'others' ? ' than others' : ` than ${when === 'in the rest of the time shown' ? 'outside' : when}`}</td>
               <td class="number">{cell(one.measure, 'inside')}</td><td class="number">{cell(one.measure, 'before')}</td><td class="number">{cell(one.measure, 'others')}</td>
             </tr>))}</tbody>
         </table>
