@@ -310,6 +310,19 @@ static void engine_dies_while_its_children_talk(void **state)
     assert_int_equal(agent.record->down_why, KVR_ENGINE_LOST);
 }
 
+/* The next event that the agent sent. On a busy machine its thread may get no core for so long that
+ * the library says so in between. */
+static int sent_event(struct kvrail *engine, struct kvrail_event *event)
+{
+    int got;
+
+    do
+        got = scripted_event(engine, event);
+    while (got == 1 &&
+           (event->kind == KVRAIL_EVENT_AGENT_SILENT || event->kind == KVRAIL_EVENT_AGENT_BACK));
+    return got;
+}
+
 static void deaf_engine_is_given_up_without_a_lie(void **state)
 {
     struct kvrail *engine = scripted_engine(&agent, "deaf");
@@ -324,17 +337,17 @@ static void deaf_engine_is_given_up_without_a_lie(void **state)
     assert_int_equal(kvrail_why(other, 1), KVRAIL_OK);
     assert_int_equal(scripted_event(other, &event), 1);
 
-    while (scripted_event(engine, &event) == 1 && event.kind == KVRAIL_EVENT_LAYER_IN) {
+    while (sent_event(engine, &event) == 1 && event.kind == KVRAIL_EVENT_LAYER_IN) {
         if (event.bytes != layers++)
             fail_msg("a notice was lost in the middle");
     }
     assert_true(layers > 1000);
     assert_int_equal(event.kind, KVRAIL_EVENT_REFUSED);
-    assert_int_equal(scripted_event(engine, &event), 1);
+    assert_int_equal(sent_event(engine, &event), 1);
     assert_int_equal(event.kind, KVRAIL_EVENT_FAILED);
     assert_int_equal(event.handle, target);
     assert_int_equal(event.status, KVRAIL_FULL);
-    assert_int_equal(scripted_event(engine, &event), KVRAIL_FULL);
+    assert_int_equal(sent_event(engine, &event), KVRAIL_FULL);
     kvrail_close(engine);
     kvrail_close(other);
 }
