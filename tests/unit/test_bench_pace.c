@@ -1,4 +1,4 @@
-/* Goal: the pace of a processor that nobody measured, or that is fast, takes nothing from a time;
+/* Goal: the pace of a processor that was not measured, or that is fast, takes nothing from a time;
  * that of one which took four times as long takes three quarters. */
 #include "tests/support/check.h"
 

@@ -15,7 +15,7 @@ struct bench_question_time {
     char name[BENCH_QUESTION_NAME_BYTES];
     bool answered; /* false: the API gave up, or refused, after so long */
     double p50_ms, p95_ms, p95_wall_ms;
-    double slower; /* bench_pace_slower() meanwhile; 1 where nobody had to know */
+    double slower; /* bench_pace_slower() meanwhile; 1 where no try needed it */
 };
 struct bench_question_times {
     uint32_t count;
