@@ -53,8 +53,8 @@ file_has "$work/decode.log" "that no transfer expects" || fail "the decode-agent
 
 # Beside a replay, wherever its rail listens by then. It lasts for seconds: progress shows once a second. A
 # forger would wait for half a minute where its port is renewed meanwhile. Each strike renews the rail, so a slow
-# build would never end without a bound, and its one rail would be away for longer than fetches wait: it is struck
-# again when a request has ended since.
+# build would never end without a bound. Its one rail must not be away for longer than fetches wait: it is struck again
+# when a request has ended since.
 strikes=20
 replay_in_background --requests 300 --progress --concurrency 16 --prefill-tokens-per-s 20000
 await_progress
