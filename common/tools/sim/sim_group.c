@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* A warm-up that is repeated later keeps nothing that has ended; all else comes sooner. */
+/* A warm-up that is repeated later keeps nothing that has ended; all else of a thread that runs
+ * comes sooner. */
 #define SIM_SOON_NS (10 * KVR_S)
 
 #define EVENTS_STEP 32 /* of a group, that one step of the loop takes */
@@ -202,11 +203,14 @@ void sim_group_close(struct sim_group *group)
     group->group = NULL;
 }
 
+/* A thread that stands still takes commands when it goes on, however late that is: until then the
+ * memory that they brought is not given back. */
 bool sim_group_idle(const struct sim_group *group)
 {
-    bool soon = group->armed && group->at <= group->agent->world->now + SIM_SOON_NS;
+    bool soon = group->at <= group->agent->world->now + SIM_SOON_NS;
 
-    return !soon && kvr_group_outstanding(group->group) == 0;
+    return !(group->armed && (soon || sim_agent_stopped(group->agent))) &&
+           kvr_group_outstanding(group->group) == 0;
 }
 
 void sim_group_check_empty(const struct sim_group *group)
