@@ -269,11 +269,11 @@ check_document() {
 
 check_metrics() {
     expect 200 'kvrail_build_info{version=' "$base/metrics"
-    expect 200 'kvrail_rail_up{agent="prefill-0",rail="2",provider="efa"} ' "$base/metrics"
+    expect 200 'kvrail_rail_up{agent="decode-0",rail="2",provider="efa"} ' "$base/metrics"
     expect 200 'kvrail_rail_up{agent="prefill-1",rail="2",group="1",provider="efa"} 0' "$base/metrics"
     expect 200 'kvrail_agent_up{agent="prefill-0",role="prefill"} ' "$base/metrics"
     expect 200 'kvrail_rail_info{agent="prefill-1",rail="2",group="1",card="rdmap81s0",provider="efa"' "$base/metrics"
-    expect 200 'kvrail_rail_speed_bytes_per_second{agent="prefill-0",rail="2",provider="efa"} 12500000000' "$base/metrics"
+    expect 200 'kvrail_rail_speed_bytes_per_second{agent="decode-0",rail="2",provider="efa"} 12500000000' "$base/metrics"
     expect 200 'kvrail_group_thread_cpu_seconds_total{agent="prefill-1",group="1"} ' "$base/metrics"
     lacks 'kvrail_rail_thread_'
     expect 200 '# EOF' -H 'Accept: application/openmetrics-text' "$base/metrics"
