@@ -322,6 +322,8 @@ static void fetch_open_ask(struct sim_fetch *fetch)
     if (kvr_rng_percent(&world->rng, 30))
         request.target_open.deadline_ms =
             (uint32_t)kvr_rng_between(&world->rng, SIM_HURRY_NS / KVR_MS, 18000);
+    request.target_open.deadline_ms =
+        sim_deadline_ms(request.target_open.deadline_ms, fetch->hold_ns);
     fetch->deadline =
         world->now + (request.target_open.deadline_ms > 0 ? request.target_open.deadline_ms * KVR_MS
                                                           : SIM_DEADLINE_NS);

@@ -20,6 +20,14 @@ void sim_time_asked(struct sim_world *world)
     world->asked_at = world->now;
 }
 
+uint32_t sim_deadline_ms(uint32_t chosen_ms, kvr_ns hold_ns)
+{
+    uint32_t least_ms = (uint32_t)((SIM_HURRY_NS + hold_ns + KVR_MS - 1) / KVR_MS);
+    kvr_ns given_ms = chosen_ms > 0 ? chosen_ms : SIM_DEADLINE_NS / KVR_MS;
+
+    return given_ms < least_ms ? least_ms : chosen_ms;
+}
+
 /* How long anything may still take once no fault strikes and no engine asks for more. It is the sum
  * of the heartbeat bound, quiet_ms, all rails recycled one after the other, a second, and the
  * remaining writes, each waiting for the one before it. */

@@ -496,6 +496,9 @@ void sim_check_world(struct sim_world *world);
 /* From here on counts how long anything takes: what strikes does so until then; an engine asked. */
 void sim_time_struck(struct sim_world *world, kvr_ns until);
 void sim_time_asked(struct sim_world *world);
+/* The deadline that a fetch names, 0 for its agent's: when its engine has said what it has, after
+ * hold_ns, SIM_HURRY_NS are left, and the verdict counts on that. */
+uint32_t sim_deadline_ms(uint32_t chosen_ms, kvr_ns hold_ns);
 /* A publish or a fetch of this request, the other one NULL, got its terminal notice: in time? */
 void sim_check_time(const struct sim_request *request, const struct sim_publish *publish,
                     const struct sim_fetch *fetch);
