@@ -236,6 +236,7 @@ class Side(vllm_engine.Engine):
         self.aggregator = KVOutputAggregator(tp)
         self.faults: list[str] = []
         self.ended: dict[str, Any] = {}  # the last output of each request
+        self.had: dict[str, int] = {}  # tokens with their KV when a request first ran
         self.computed_tokens = self.preemptions = 0
 
     def step(self) -> None:
@@ -245,6 +246,8 @@ class Side(vllm_engine.Engine):
             self.output(scheduled, rank.run(metadata, lambda rank: self.compute(rank, scheduled)))
             for rank in self.ranks
         ]
+        for new in scheduled.scheduled_new_reqs:  # some versions name resumed requests here too
+            self.had.setdefault(new.req_id, new.num_computed_tokens)
         self.computed_tokens += scheduled.total_num_scheduled_tokens
         self.preemptions += len(scheduled.preempted_req_ids or ())
         made = self.update(scheduled, self.aggregator.aggregate(outputs, 0))
