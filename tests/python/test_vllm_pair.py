@@ -225,6 +225,18 @@ class Windows(States):
         return Layout(windows=(0, 32, 32))
 
 
+class WindowsAndFewBlocks(Case):
+    """In most runs a request is preempted after its load, and computed again."""
+
+    test_prompts_of_every_length = HandOffs.test_prompts_of_every_length
+
+    def layout(self) -> Layout:
+        return Layout(windows=(0, 32, 32))
+
+    def sides(self) -> tuple[dict, dict]:
+        return {}, {"blocks": 60}
+
+
 class Latent(HandOffs):
     def layout(self) -> Layout:
         return Layout(latent=True)
