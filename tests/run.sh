@@ -224,7 +224,7 @@ stage_tsan() {
     fi
     # TSan also stretches the times for which some tests wait. It finds nothing in tests of one thread. ASan and the
     # fuzzers have the decoders that garbage reaches.
-    one_thread="^sim|plan_property|rail_group_connections|unit\.(compare|rollups|sim_host|store_import|prune)"
+    one_thread="^sim|plan_property|rail_group_connections|unit\.(compare|rollups|sim_host|store_import|prune|virtual)"
     KVRAIL_SCALE=10 run_tests tsan \
         -E "garbage|kill_.*_agent|replay_checks|^ui|$one_thread|$measures|$fewer|$fewer_threads" "$@"
 }

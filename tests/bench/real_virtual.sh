@@ -2,8 +2,8 @@
 # Goal: a replay in virtual time says what the same replay through real agents takes. Two rails are capped far below
 # the machine's speed; kvrail bench calibrate measures one of them; one trace is played through agents and, with the
 # costs that were measured, in virtual time. p50 and p99 of transfers are compared at a light load and at one that the
-# rails cannot carry. A campaign requires 15 %. The everyday run has fewer requests, shares its cores, asks for 60 % and
-# may try three times.
+# rails cannot carry. A campaign requires 15 %. The everyday run has the second load alone with fewer
+# requests, shares its cores, asks for 60 % and may try three times.
 set -eu
 . "$KVRAIL_ROOT_DIR/tests/support/programs.sh"
 . "$KVRAIL_ROOT_DIR/tests/support/cables.sh"
@@ -95,7 +95,7 @@ load() {
 attempt() {
     calibrate
     met=yes
-    load light "${KVRAIL_LIGHT:-3}" "$requests" || met=no
+    [ -z "${KVRAIL_CAMPAIGN:-}" ] || load light "${KVRAIL_LIGHT:-3}" "$requests" || met=no
     load saturating "${KVRAIL_HEAVY:-20}" $((2 * requests)) || met=no
     [ $met = yes ]
 }
