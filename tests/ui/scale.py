@@ -77,7 +77,7 @@ def pages_show_data_soon(scene):
         page = tab(scene)
         script = page.ask("Page.addScriptToEvaluateOnNewDocument", {"source": f"window.ready = () => {PAGES[fragment]};{WATCH}"})
         page.open(f"{scene.scheduler.base}#/{fragment}")
-        page.until("window.dataAt > 0", 60)
+        page.until("window.dataAt > 0 && performance.getEntriesByName('first-contentful-paint').length > 0", 60)
         paint, data = page.run("[performance.getEntriesByName('first-contentful-paint')[0]?.startTime, window.dataAt]")
         page.ask("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
         print(f"{fragment.split('?', maxsplit=1)[0]}: first paint after {paint or 0:.0f} ms, data after {data:.0f} ms", flush=True)
