@@ -51,6 +51,7 @@ class Programs:
 def begin(scene):
     programs = shared["programs"] = Programs(scene)
     programs.agent("prefill", scene.scheduler.host, "--listen", "127.0.0.1:0", "--port-file", programs.path("port"))
+    wait_for("the port of the prefill-agent", lambda: os.path.exists(programs.path("port")) and os.path.getsize(programs.path("port")) > 0)
     with open(programs.path("port"), encoding="ascii") as file:
         shared["source"] = f"127.0.0.1:{file.read().strip()}"
     programs.agent("decode", scene.scheduler.host)
