@@ -39,7 +39,7 @@ void bench_pace_begin(struct bench_pace *pace)
     kvr_histogram_init(&pace->taken);
 }
 
-static kvr_ns worked(void)
+kvr_ns bench_pace_worked(void)
 {
     struct timespec used;
 
@@ -49,12 +49,12 @@ static kvr_ns worked(void)
 
 void bench_pace_measure(struct bench_pace *pace)
 {
-    kvr_ns begin = worked();
+    kvr_ns begin = bench_pace_worked();
 
     while (sqlite3_step(pace->work) == SQLITE_ROW)
         ;
     sqlite3_reset(pace->work);
-    kvr_histogram_record(&pace->taken, worked() - begin);
+    kvr_histogram_record(&pace->taken, bench_pace_worked() - begin);
 }
 
 double bench_pace_slower(const struct bench_pace *pace)

@@ -21,6 +21,9 @@ struct bench_pace { /* {0} is a closed one */
 KVR_MUST_CHECK kvr_status bench_pace_open(struct bench_pace *pace, struct kvr_error *error);
 void bench_pace_close(struct bench_pace *pace);
 
+/* What the processor has worked for this thread so far. */
+kvr_ns bench_pace_worked(void);
+
 /* Forgets what the work took. */
 void bench_pace_begin(struct bench_pace *pace);
 /* Does the work once: some milliseconds. */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/hex.h"
 #include "base/histogram.h"
@@ -45,11 +44,7 @@ struct question_histograms {
 
 static struct question_time now(void)
 {
-    struct timespec used;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (struct question_time){(kvr_ns)used.tv_sec * KVR_S + (kvr_ns)used.tv_nsec,
-                                  kvr_clock_now()};
+    return (struct question_time){bench_pace_worked(), kvr_clock_now()};
 }
 
 static struct question_time since(struct question_time begin)
