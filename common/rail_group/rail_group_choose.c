@@ -52,7 +52,7 @@ static bool room(const struct group_link *link, uint32_t *ret_writes, uint64_t *
 
     if (rail->writes >= rail->writes_max || rail->bytes >= rail->bytes_max ||
         link->writes >= writes || link->bytes >= bytes || (link->doubted && link->writes > 0) ||
-        (link->writes > 1 && link->bytes >= pace_bytes(&link->pace, QUEUE_NS)))
+        (link->writes > 1 && link->bytes >= kvr_pace_bytes(&link->pace, QUEUE_NS)))
         return false;
     *ret_writes = (uint32_t)((writes - link->writes + WRITES_SHARE) / (WRITES_SHARE + 1));
     if (link->doubted)
@@ -66,8 +66,8 @@ static bool room(const struct group_link *link, uint32_t *ret_writes, uint64_t *
 static kvr_ns through_in(const struct kvr_group *group, const struct group_link *link,
                          uint64_t bytes)
 {
-    kvr_ns rail = pace_of(&link->rail->pace, link->rail->bytes + bytes);
-    kvr_ns pair = pace_of(&link->pace, link->bytes + bytes);
+    kvr_ns rail = kvr_pace_of(&link->rail->pace, link->rail->bytes + bytes);
+    kvr_ns pair = kvr_pace_of(&link->pace, link->bytes + bytes);
     kvr_ns silent = link->writes > 0 ? group->now - link->progress_at : 0;
     kvr_ns queue = rail > pair ? rail : pair;
 
@@ -86,7 +86,7 @@ static bool owes_doorbell(const struct group_link *link)
 static void batch_begin(struct kvr_group *group, struct group_peer *peer, struct group_link *link,
                         uint32_t writes, uint64_t bytes)
 {
-    uint64_t soon = pace_bytes(&link->pace, BATCH_NS);
+    uint64_t soon = kvr_pace_bytes(&link->pace, BATCH_NS);
 
     if (link->connection == LINK_UNCONNECTED)
         group_link_connect(group, link);

@@ -47,11 +47,11 @@ static void settled_count(struct kvr_group *group, const struct settled *settled
     if (link->connection == LINK_CONNECTING) {
         link->connection = LINK_CONNECTED;
         group->peers[link->peer].connects_until = 0;
-        pace_begin(&link->pace, group->now); /* the time to connect is not the link's pace */
+        kvr_pace_begin(&link->pace, group->now); /* the time to connect is not the link's pace */
     }
     link->carried += settled->failed ? 0 : settled->bytes;
-    pace_settled(&link->pace, settled->bytes, group->now);
-    pace_settled(&rail->pace, settled->bytes, group->now);
+    kvr_pace_settled(&link->pace, settled->bytes, group->now);
+    kvr_pace_settled(&rail->pace, settled->bytes, group->now);
     link->progress_at = group->now;
     link->again.count = 0;
     if (!settled->failed)

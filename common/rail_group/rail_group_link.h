@@ -4,9 +4,9 @@
 #define KVR_RAIL_GROUP_LINK_H
 
 #include "base/mutant.h"
+#include "base/pace.h"
 #include "base/state.h"
 #include "rail_group/rail_group.h"
-#include "rail_group/rail_group_pace.h"
 
 enum group_link_state {
     LINK_USABLE,
@@ -106,7 +106,7 @@ struct group_link {
     uint32_t writes; /* accepted and not yet settled */
     uint64_t bytes;
     uint64_t carried; /* bytes that came through, from whichever address of the pair */
-    struct group_pace pace;
+    struct kvr_pace pace;
     struct group_look look;
     struct group_slow slow;
     kvr_ns progress_at; /* the last of its writes settled, or the first was accepted */
@@ -133,7 +133,7 @@ static inline void group_link_forget_pair(struct group_link *link)
 {
     link->history = (struct group_history){0};
     link->slow = (struct group_slow){0};
-    link->pace.unit_ns = 0;
+    kvr_pace_forget(&link->pace);
 }
 
 /* It failed, and no write has come through since. A user's write that hangs costs its transfer the

@@ -143,7 +143,7 @@ void group_link_make(struct kvr_group *group, struct group_link **place,
     link->carried = like->carried;
     link->history = like->history;
     link->slow = like->slow;
-    link->pace.unit_ns = like->pace.unit_ns;
+    kvr_pace_take(&link->pace, &like->pace);
     link->pair = (struct kvr_pair){like->pair.rail, address->rail, address->epoch};
     *place = link;
     link_insert(group, link);

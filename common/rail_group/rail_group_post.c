@@ -48,10 +48,10 @@ static inline void taken(struct kvr_group *group, struct group_link *link, uint3
 
     if (link->writes == 0) {
         group_silence_begins(group, link);
-        pace_begin(&link->pace, group->now);
+        kvr_pace_begin(&link->pace, group->now);
     }
     if (rail->writes == 0)
-        pace_begin(&rail->pace, group->now);
+        kvr_pace_begin(&rail->pace, group->now);
     link->writes += writes;
     link->look.posted += writes;
     link->again.count = 0;

@@ -33,8 +33,8 @@ kvr_ns group_look_ns(const struct kvr_group *group)
 
 static void look_begin(struct kvr_group *group, struct group_link *link)
 {
-    kvr_ns rail = pace_of(&link->rail->pace, link->rail->bytes);
-    kvr_ns pair = pace_of(&link->pace, link->bytes);
+    kvr_ns rail = kvr_pace_of(&link->rail->pace, link->rail->bytes);
+    kvr_ns pair = kvr_pace_of(&link->pace, link->bytes);
 
     link->look.mark = link->look.posted;
     link->look.carried = link->carried;
@@ -74,7 +74,7 @@ static const struct group_link *sibling_that_carries(struct kvr_group *group,
             continue;
         if (other->look.through_at > link->look.since) {
             if (found == NULL ||
-                pace_of(&other->pace, PACE_UNIT) < pace_of(&found->pace, PACE_UNIT))
+                kvr_pace_of(&other->pace, PACE_UNIT) < kvr_pace_of(&found->pace, PACE_UNIT))
                 found = other;
         } else if (other->writes == 0 && other->warmth == LINK_WARM &&
                    other->rail->writes < other->rail->writes_max) {
@@ -90,7 +90,7 @@ static bool is_slow(const struct kvr_group *group, const struct group_link *link
 {
     uint64_t delivered = link->carried - link->look.carried;
     kvr_ns looked = group->now - link->look.since, rest;
-    kvr_ns bound = SLOWER * pace_of(&sibling->pace, link->bytes);
+    kvr_ns bound = SLOWER * kvr_pace_of(&sibling->pace, link->bytes);
 
     if (delivered == 0)
         return looked >= kvr_min_u64(LATE * link->look.promised, bound);
@@ -117,9 +117,9 @@ static void found_slow(struct kvr_group *group, struct group_link *link)
     uint64_t delivered = link->carried - link->look.carried;
 
     rest_begin(group, slow, slow->rest_ns > 0 && group->now - slow->since < STEADY * slow->rest_ns);
-    pace_begin(&link->pace, link->look.since);
-    link->pace.unit_ns = 0;
-    pace_settled(&link->pace, delivered > 0 ? delivered : 1, group->now);
+    kvr_pace_begin(&link->pace, link->look.since);
+    kvr_pace_forget(&link->pace);
+    kvr_pace_settled(&link->pace, delivered > 0 ? delivered : 1, group->now);
     group_link_break(group, link, KVR_TOO_SLOW);
 }
 
@@ -171,7 +171,7 @@ static kvr_ns trial_ns(const struct kvr_group *group, const struct group_link *l
     if (!group_link_has_sibling(group, link))
         return KVR_NEVER;
     for (uint32_t i = 0; i < peer->link_count; i++) {
-        kvr_ns theirs = SLOWER * pace_of(&peer->links[i]->pace, link->scratch.bytes);
+        kvr_ns theirs = SLOWER * kvr_pace_of(&peer->links[i]->pace, link->scratch.bytes);
 
         if (is_sibling(link, peer->links[i]) && theirs > good)
             good = theirs;
@@ -195,6 +195,8 @@ void group_slow_tried(struct kvr_group *group, struct group_link *link, kvr_ns t
         return;
     }
     link->slow.is = false;
-    link->pace.unit_ns = took * PACE_UNIT / link->scratch.bytes;
-    link->rail->pace.unit_ns = kvr_min_u64(link->rail->pace.unit_ns, link->pace.unit_ns);
+    kvr_pace_forget(&link->pace);
+    kvr_pace_look(&link->pace, link->scratch.bytes, took);
+    if (link->pace.unit_ns < link->rail->pace.unit_ns)
+        kvr_pace_take(&link->rail->pace, &link->pace);
 }

@@ -7,12 +7,12 @@
 #include <stdatomic.h>
 
 #include "base/chain.h"
+#include "base/pace.h"
 #include "base/pool.h"
 #include "base/ring.h"
 #include "rail_group/rail_group.h"
 #include "rail_group/rail_group_flight.h"
 #include "rail_group/rail_group_link.h"
-#include "rail_group/rail_group_pace.h"
 
 /* Any thread reads the counters; only the group's thread writes them. */
 struct group_counters {
@@ -49,7 +49,7 @@ struct group_rail {
     kvr_ns rested_at;             /* and when */
     uint32_t writes;              /* accepted and not yet settled */
     uint64_t bytes;
-    struct group_pace pace;
+    struct kvr_pace pace;
     bool unrung;           /* the last accepted write had `more` set: its doorbell has not rung */
     kvr_status error_told; /* in this epoch. KVR_OK: none */
     kvr_ns error_at;       /* the last error of the endpoint itself; 0: none yet */
