@@ -12,7 +12,7 @@
 #include "fabric/ofi/fabric_ofi.h"
 
 #define PIECE    (64u << 10)
-#define ASKS     16u /* every so many pieces one asks for an acknowledgement */
+#define ASKS     16u /* so many pieces ask for an acknowledgement, of a slow rail fewer */
 #define WRITES   4096u
 #define PATIENCE (20 * KVR_S)
 #define TARGETS  2
@@ -266,6 +266,33 @@ static void one_target_does_not_wait_for_another(void **state)
     fixture_close(&fixture);
 }
 
+/* A target that takes 1 MiB in 100 ms or more: then each piece asks, and none counts as there while
+ * the target stands still. */
+static void a_slow_rail_asks_more_often(void **state)
+{
+    struct fixture fixture;
+    struct end *target = &fixture.targets[0];
+    unsigned before;
+
+    (void)state;
+    fixture_open(&fixture, true);
+    write_all(&fixture, target, 1); /* connects */
+    for (unsigned i = 0; i < 5; i++) {
+        for (unsigned piece = 0; piece < ASKS; piece++)
+            assert_int_equal(write_one(&fixture, target, PIECE), KVR_OK);
+        assert_int_equal(poll(NULL, 0, 100), 0);
+        write_all(&fixture, target, 0);
+    }
+    before = told(&fixture);
+    for (unsigned piece = 0; piece < ASKS / 2; piece++)
+        assert_int_equal(write_one(&fixture, target, PIECE), KVR_OK);
+    for (unsigned i = 0; i < 1000; i++)
+        (void)source_look(&fixture);
+    assert_int_equal(told(&fixture), before);
+    write_all(&fixture, target, 0);
+    fixture_close(&fixture);
+}
+
 /* The target may have read some of the writes, all, or none. */
 static void a_target_that_ends_ends_its_writes(void **state)
 {
@@ -314,6 +341,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_the_kernel_took_is_told_elsewhere),
         cmocka_unit_test(nobody_sleeps_beside_a_word_that_came),
         cmocka_unit_test(one_target_does_not_wait_for_another),
+        cmocka_unit_test(a_slow_rail_asks_more_often),
         cmocka_unit_test(a_target_that_ends_ends_its_writes),
         cmocka_unit_test(a_source_that_ends_tells_what_it_has),
     };

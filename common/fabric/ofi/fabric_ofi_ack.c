@@ -3,14 +3,18 @@
  *
  * There the kernel's buffers at both ends come on top of a rail's window, up to the sysctl limits,
  * and the next write waits for them too. The provider can wait for the target's acknowledgement,
- * which costs a message back. So a write asks for one when ASK_BYTES were posted to its peer since
- * the last write that asked. While a write that asked is on its way, the completions of the writes
- * after it are held. A connection keeps order, so less than ASK_BYTES a peer are on their way
- * uncounted. Held completions are reported when the acknowledgement comes or the connection is
- * lost. The local bytes are free all the while. */
+ * which costs a message back. So a write asks for one when enough bytes were posted to its peer
+ * since the last write that asked: what the connection carries in ASK_NS, within bounds. While a
+ * write that asked is on its way, the completions of the writes after it are held. A connection
+ * keeps order, so less than that a peer is on its way uncounted. On a slow rail a mebibyte would be
+ * more than a small transfer has, and all of it would go where the rail seems to rest. Held
+ * completions are reported when the acknowledgement comes or the connection is lost. The local
+ * bytes are free all the while. */
 #include "fabric/ofi/fabric_ofi_state.h"
 
-#define ASK_BYTES (1u << 20)
+#define ASK_NS        (2 * KVR_MS) /* as long as a rail group's batch on a slow rail */
+#define ASK_BYTES_MIN (64u << 10)
+#define ASK_BYTES_MAX (1u << 20)
 
 static struct ofi_line *line_of(struct kvr_endpoint *endpoint, uint64_t peer)
 {
@@ -19,7 +23,11 @@ static struct ofi_line *line_of(struct kvr_endpoint *endpoint, uint64_t peer)
 
 bool ofi_ack_asks(struct kvr_endpoint *endpoint, uint64_t peer, uint64_t bytes)
 {
-    return line_of(endpoint, peer)->bytes + bytes >= ASK_BYTES;
+    const struct ofi_line *line = line_of(endpoint, peer);
+    uint64_t carried = kvr_pace_bytes(&line->pace, ASK_NS);
+
+    return line->bytes + bytes >= ASK_BYTES_MAX ||
+           (line->bytes + bytes >= ASK_BYTES_MIN && line->bytes + bytes >= carried);
 }
 
 void ofi_ack_posted(struct kvr_endpoint *endpoint, struct ofi_context *write, uint64_t peer,
@@ -29,9 +37,15 @@ void ofi_ack_posted(struct kvr_endpoint *endpoint, struct ofi_context *write, ui
 
     write->asks = asks;
     write->held = NULL;
-    line->bytes = asks ? 0 : line->bytes + bytes;
-    if (asks)
-        line->asker = write;
+    line->bytes += bytes;
+    if (!asks)
+        return;
+    /* How many bytes before the first asker are still on their way is not known. */
+    write->paced = line->asker != NULL ? line->bytes : bytes;
+    if (line->asker == NULL)
+        kvr_pace_begin(&line->pace, kvr_clock_now());
+    line->bytes = 0;
+    line->asker = write;
 }
 
 /* Those that were held for a write. */
@@ -55,6 +69,8 @@ bool ofi_ack_ended(struct kvr_endpoint *endpoint, struct ofi_context *write, boo
         line->asker->held = write;
         return false;
     }
+    if (write->asks && !failed)
+        kvr_pace_settled(&line->pace, write->paced, kvr_clock_now());
     if (line->asker == write)
         line->asker = NULL;
     append_ready(endpoint, write->held);

@@ -12,6 +12,7 @@
 #include <rdma/fi_rma.h>
 #include <sys/socket.h>
 
+#include "base/pace.h"
 #include "fabric/fabric.h"
 #include "fabric/fabric_provider.h"
 
@@ -50,6 +51,7 @@ struct ofi_context {
     uint64_t peer;
     /* Where the rail acknowledges. */
     struct ofi_context *held; /* completions that wait for this write's acknowledgement */
+    uint64_t paced;           /* bytes that it acknowledges, for the line's pace */
     bool asks;                /* for an acknowledgement */
 };
 
@@ -57,6 +59,7 @@ struct ofi_context {
 struct ofi_line {
     uint64_t bytes;            /* posted since one that asked */
     struct ofi_context *asker; /* the last that did and is on its way; NULL */
+    struct kvr_pace pace;      /* of acknowledged bytes */
 };
 #define OFI_LINES 64
 
