@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 
-#define PACE_SPAN_NS  KVR_MS
-#define PACE_SPAN_MAX KVR_S  /* a longer measurement is cut: the process may have been stopped */
-#define PACE_GUESS_NS KVR_MS /* a MiB, before anything was seen: about 1 GB/s */
-#define PACE_UNIT     (1u << 20)
+#define KVR_PACE_SPAN_NS  KVR_MS
+#define KVR_PACE_SPAN_MAX KVR_S  /* a longer look is cut: the process may have been stopped */
+#define KVR_PACE_GUESS_NS KVR_MS /* a MiB, before anything was seen: about 1 GB/s */
+#define KVR_PACE_UNIT     (1u << 20)
 
 struct kvr_pace {
     kvr_ns unit_ns;       /* of a MiB; 0: not known */
@@ -46,9 +46,9 @@ static inline void kvr_pace_begin(struct kvr_pace *pace, kvr_ns now)
 /* A whole look. bytes: not 0. */
 static inline void kvr_pace_look(struct kvr_pace *pace, uint64_t bytes, kvr_ns took)
 {
-    pace->looks_ns = pace->looks_ns * 3 / 4 + (took < PACE_SPAN_MAX ? took : PACE_SPAN_MAX);
+    pace->looks_ns = pace->looks_ns * 3 / 4 + took;
     pace->looks_bytes = pace->looks_bytes * 3 / 4 + bytes;
-    pace->unit_ns = pace->looks_ns * PACE_UNIT / pace->looks_bytes;
+    pace->unit_ns = pace->looks_ns * KVR_PACE_UNIT / pace->looks_bytes;
 }
 
 static inline void kvr_pace_settled(struct kvr_pace *pace, uint64_t bytes, kvr_ns now)
@@ -56,9 +56,9 @@ static inline void kvr_pace_settled(struct kvr_pace *pace, uint64_t bytes, kvr_n
     kvr_ns took = now - pace->since;
 
     pace->bytes += bytes;
-    if (took < PACE_SPAN_NS || pace->bytes == 0)
+    if (took < KVR_PACE_SPAN_NS || pace->bytes == 0)
         return;
-    kvr_pace_look(pace, pace->bytes, took);
+    kvr_pace_look(pace, pace->bytes, took < KVR_PACE_SPAN_MAX ? took : KVR_PACE_SPAN_MAX);
     kvr_pace_begin(pace, now);
 }
 
@@ -67,15 +67,16 @@ static inline kvr_ns kvr_pace_of(const struct kvr_pace *pace, uint64_t bytes)
 {
     kvr_ns units;
 
-    if (__builtin_mul_overflow(pace->unit_ns > 0 ? pace->unit_ns : PACE_GUESS_NS, bytes, &units))
-        return UINT64_MAX / PACE_UNIT;
-    return units / PACE_UNIT;
+    if (__builtin_mul_overflow(pace->unit_ns > 0 ? pace->unit_ns : KVR_PACE_GUESS_NS, bytes,
+                               &units))
+        return UINT64_MAX / KVR_PACE_UNIT;
+    return units / KVR_PACE_UNIT;
 }
 
 /* How many bytes go in that time. */
 static inline uint64_t kvr_pace_bytes(const struct kvr_pace *pace, kvr_ns time)
 {
-    return pace->unit_ns > 0 ? time * PACE_UNIT / pace->unit_ns : UINT64_MAX;
+    return pace->unit_ns > 0 ? time * KVR_PACE_UNIT / pace->unit_ns : UINT64_MAX;
 }
 
 #endif

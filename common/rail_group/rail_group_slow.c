@@ -74,7 +74,7 @@ static const struct group_link *sibling_that_carries(struct kvr_group *group,
             continue;
         if (other->look.through_at > link->look.since) {
             if (found == NULL ||
-                kvr_pace_of(&other->pace, PACE_UNIT) < kvr_pace_of(&found->pace, PACE_UNIT))
+                kvr_pace_of(&other->pace, KVR_PACE_UNIT) < kvr_pace_of(&found->pace, KVR_PACE_UNIT))
                 found = other;
         } else if (other->writes == 0 && other->warmth == LINK_WARM &&
                    other->rail->writes < other->rail->writes_max) {

@@ -4,12 +4,12 @@
  * There the kernel's buffers at both ends come on top of a rail's window, up to the sysctl limits,
  * and the next write waits for them too. The provider can wait for the target's acknowledgement,
  * which costs a message back. So a write asks for one when enough bytes were posted to its peer
- * since the last write that asked: what the connection carries in ASK_NS, within bounds. While a
- * write that asked is on its way, the completions of the writes after it are held. A connection
- * keeps order, so less than that a peer is on its way uncounted. On a slow rail a mebibyte would be
- * more than a small transfer has, and all of it would go where the rail seems to rest. Held
- * completions are reported when the acknowledgement comes or the connection is lost. The local
- * bytes are free all the while. */
+ * since the last write that asked: as many as the connection carries in ASK_NS, within bounds.
+ * While a write that asked is on its way, the completions of the writes after it are held. A
+ * connection keeps order, so fewer bytes than that are on their way to a peer uncounted. On a slow
+ * rail a mebibyte is more than a small transfer has: the rail would seem to rest, and get the next
+ * write, too. Held completions are reported when the acknowledgement comes or the connection is
+ * lost. The local bytes are free all the while. */
 #include "fabric/ofi/fabric_ofi_state.h"
 
 #define ASK_NS        (2 * KVR_MS) /* as long as a rail group's batch on a slow rail */
@@ -24,10 +24,8 @@ static struct ofi_line *line_of(struct kvr_endpoint *endpoint, uint64_t peer)
 bool ofi_ack_asks(struct kvr_endpoint *endpoint, uint64_t peer, uint64_t bytes)
 {
     const struct ofi_line *line = line_of(endpoint, peer);
-    uint64_t carried = kvr_pace_bytes(&line->pace, ASK_NS);
 
-    return line->bytes + bytes >= ASK_BYTES_MAX ||
-           (line->bytes + bytes >= ASK_BYTES_MIN && line->bytes + bytes >= carried);
+    return line->bytes + bytes >= (line->ask_bytes > 0 ? line->ask_bytes : ASK_BYTES_MAX);
 }
 
 void ofi_ack_posted(struct kvr_endpoint *endpoint, struct ofi_context *write, uint64_t peer,
@@ -60,6 +58,14 @@ static void append_ready(struct kvr_endpoint *endpoint, struct ofi_context *list
     }
 }
 
+static void acknowledged(struct ofi_line *line, const struct ofi_context *write)
+{
+    kvr_pace_settled(&line->pace, write->paced, kvr_clock_now());
+    line->ask_bytes = kvr_min_u64(kvr_pace_bytes(&line->pace, ASK_NS), ASK_BYTES_MAX);
+    if (line->ask_bytes < ASK_BYTES_MIN)
+        line->ask_bytes = ASK_BYTES_MIN;
+}
+
 bool ofi_ack_ended(struct kvr_endpoint *endpoint, struct ofi_context *write, bool failed)
 {
     struct ofi_line *line = line_of(endpoint, write->peer);
@@ -70,7 +76,7 @@ bool ofi_ack_ended(struct kvr_endpoint *endpoint, struct ofi_context *write, boo
         return false;
     }
     if (write->asks && !failed)
-        kvr_pace_settled(&line->pace, write->paced, kvr_clock_now());
+        acknowledged(line, write);
     if (line->asker == write)
         line->asker = NULL;
     append_ready(endpoint, write->held);

@@ -58,6 +58,7 @@ struct ofi_context {
 /* Writes to one peer, or to several peers that share the entry: then fewer are held. */
 struct ofi_line {
     uint64_t bytes;            /* posted since one that asked */
+    uint64_t ask_bytes;        /* a write asks at so many; 0: the most, no pace is known */
     struct ofi_context *asker; /* the last that did and is on its way; NULL */
     struct kvr_pace pace;      /* of acknowledged bytes */
 };
