@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include "tests/support/check.h"
+#include "tests/support/scripted_agent.h"
 
 int raw_connect(const char *path)
 {
@@ -34,7 +35,7 @@ void raw_attach(int fd)
     raw_send(fd, &request, NULL);
 }
 
-kvr_status raw_notice(int fd, int wait_ms, struct kvr_notice *ret_notice)
+kvr_status raw_notice(int fd, struct kvr_notice *ret_notice)
 {
     static uint8_t packet[KVR_PACKET_BYTES_MAX];
     struct kvr_engine_decoder *decoder = kvr_engine_decoder_open();
@@ -44,7 +45,7 @@ kvr_status raw_notice(int fd, int wait_ms, struct kvr_notice *ret_notice)
     size_t bytes;
 
     assert_non_null(decoder);
-    (void)poll(&readable, 1, wait_ms);
+    (void)poll(&readable, 1, SCRIPTED_WAIT_MS);
     status = kvr_packet_receive(fd, packet, sizeof(packet), &bytes, &fds);
     if (status == KVR_OK) {
         kvr_packet_fds_close(&fds);

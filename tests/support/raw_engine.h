@@ -8,7 +8,7 @@
 int raw_connect(const char *path);
 void raw_send(int fd, const struct kvr_request *request, const struct kvr_packet_fds *fds);
 void raw_attach(int fd);
-/* Waits at most wait_ms for a notice; KVR_PEER_LOST: the agent has closed the connection. */
-kvr_status raw_notice(int fd, int wait_ms, struct kvr_notice *ret_notice);
+/* The next notice; KVR_PEER_LOST: the agent has closed the connection. */
+kvr_status raw_notice(int fd, struct kvr_notice *ret_notice);
 
 #endif

@@ -442,7 +442,7 @@ struct kvrail *scripted_engine(const struct scripted_agent *agent, const char *n
     struct kvrail *engine = NULL;
     struct kvrail_error error = {0};
 
-    if (scripted_open(agent, name, 10000, &engine, &error) != KVRAIL_OK)
+    if (scripted_open(agent, name, SCRIPTED_WAIT_MS, &engine, &error) != KVRAIL_OK)
         fail_msg("kvrail_open: %s", error.detail);
     return engine;
 }
@@ -500,7 +500,7 @@ int scripted_event(struct kvrail *engine, struct kvrail_event *event)
 {
     struct pollfd readable = {.fd = kvrail_event_fd(engine), .events = POLLIN};
 
-    for (kvr_ns end = kvr_clock_now() + 30 * KVR_S; kvr_clock_now() < end;) {
+    for (kvr_ns end = kvr_clock_now() + SCRIPTED_WAIT_MS * KVR_MS; kvr_clock_now() < end;) {
         int got = kvrail_poll(engine, event, 1);
 
         if (got != 0)
@@ -512,7 +512,7 @@ int scripted_event(struct kvrail *engine, struct kvrail_event *event)
 
 bool scripted_reached(_Atomic uint32_t *counter, uint32_t value)
 {
-    for (kvr_ns end = kvr_clock_now() + 30 * KVR_S; kvr_clock_now() < end;) {
+    for (kvr_ns end = kvr_clock_now() + SCRIPTED_WAIT_MS * KVR_MS; kvr_clock_now() < end;) {
         if (atomic_load(counter) >= value)
             return true;
         usleep(1000);

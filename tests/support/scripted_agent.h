@@ -28,6 +28,8 @@
 #include "client/kvrail.h"
 #include "wire/revocation_words.h"
 
+#define SCRIPTED_WAIT_MS 30000 /* for what must come: on busy cores it may take long */
+
 /* What the script has seen; in memory that both processes share. */
 struct script_record {
     _Atomic uint32_t ups, downs, regions, extents, requests, sources, targets, cancels;
@@ -74,9 +76,9 @@ kvrail_status scripted_open(const struct scripted_agent *agent, const char *name
                             struct kvrail_error *error);
 kvrail_handle scripted_source(struct kvrail *engine, const char *request);
 kvrail_handle scripted_target(struct kvrail *engine, const char *request);
-/* Waits at most 30 s for one event; returns what kvrail_poll did. */
+/* Waits for one event; returns what kvrail_poll did. */
 int scripted_event(struct kvrail *engine, struct kvrail_event *event);
-/* Waits at most 30 s for the counter to reach value. */
+/* Waits for the counter to reach value. */
 bool scripted_reached(_Atomic uint32_t *counter, uint32_t value);
 
 #endif

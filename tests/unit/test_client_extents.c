@@ -172,7 +172,7 @@ static int attached(void)
     struct kvr_notice notice;
 
     raw_attach(socket);
-    assert_int_equal(raw_notice(socket, 10000, &notice), KVR_OK);
+    assert_int_equal(raw_notice(socket, &notice), KVR_OK);
     assert_int_equal(notice.kind, KVR_NOTICE_ATTACHED);
     return socket;
 }
@@ -204,7 +204,7 @@ static void add(int socket, uint32_t region, uint32_t count, const char *sentenc
     request.region.extent_count = count;
     raw_send(socket, &request, NULL);
     do
-        assert_int_equal(raw_notice(socket, 10000, &notice), KVR_OK);
+        assert_int_equal(raw_notice(socket, &notice), KVR_OK);
     while (notice.kind == KVR_NOTICE_LAYER_IN);
     assert_int_equal(notice.handle, region);
     if (sentence == NULL) {

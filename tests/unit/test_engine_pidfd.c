@@ -80,7 +80,7 @@ static int attach_with(const int *fds, uint32_t count)
         beside.fds[i] = fds[i];
     raw_send(fd, &request, &beside);
     kvr_packet_fds_close(&beside);
-    assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+    assert_int_equal(raw_notice(fd, &notice), KVR_OK);
     assert_int_equal(notice.kind, KVR_NOTICE_ATTACHED);
     return fd;
 }
@@ -92,7 +92,7 @@ static void assert_served(int fd)
 
     for (int i = 0; i < 3; i++) { /* each in a turn of the agent's loop */
         raw_send(fd, &request, NULL);
-        assert_int_equal(raw_notice(fd, 10000, &notice), KVR_OK);
+        assert_int_equal(raw_notice(fd, &notice), KVR_OK);
         assert_int_equal(notice.kind, KVR_NOTICE_WHY);
     }
 }
