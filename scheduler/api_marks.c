@@ -26,13 +26,17 @@ bool api_get_marks(struct store *store, const struct api_query *query,
 {
     struct mark_list list = {0};
     struct api_window window;
+    int64_t until_ns;
 
     if (!api_parse_window(query, "from", "until", (int64_t)(kvr_clock_wall() / KVR_S), &window,
                           ret_answer))
         return true;
+    /* Times are written in milliseconds: one that comes back, to ask for the next page, is within.
+     */
+    until_ns = window.until * (int64_t)KVR_S + (int64_t)KVR_MS - 1;
     list.array = json_array();
-    if (!store_list_marks(store, window.from * (int64_t)KVR_S, window.until * (int64_t)KVR_S,
-                          MARKS_MAX + 1, add_mark, &list)) {
+    if (!store_list_marks(store, window.from * (int64_t)KVR_S, until_ns, MARKS_MAX + 1, add_mark,
+                          &list)) {
         json_decref(list.array);
         return false;
     }

@@ -153,29 +153,52 @@ static void marks_go_after_their_time(void **state)
     sees(fixture, "");
 }
 
-static void the_api_has_a_window_of_them(void **state)
+static json_t *ask(struct fixture *fixture, const char *from, const char *until)
 {
-    const struct api_query query = {
-        2, {{"from", "2023-11-14T22:00:00Z"}, {"until", "2023-11-14T23:00:00Z"}}};
-    struct fixture *fixture = *state;
+    const struct api_query query = {2, {{"from", from}, {"until", until}}};
     struct health *health = health_open("kvrail.db");
     struct api *api = api_open(fixture->store, fixture->metrics, health);
     struct api_answer answer = {0};
-    json_t *json, *mark;
+    json_t *json;
 
-    report(fixture, 7, "1.0", false);
     api_get(api, "/api/v1/marks", &query, &answer);
     assert_int_equal(answer.status, 200);
     json = json_loads(answer.body, 0, NULL);
+    free(answer.body);
+    api_close(api);
+    health_close(health);
+    return json;
+}
+
+static void the_api_has_a_window_of_them(void **state)
+{
+    struct fixture *fixture = *state;
+    json_t *json, *mark;
+
+    report(fixture, 7, "1.0", false);
+    json = ask(fixture, "2023-11-14T22:00:00Z", "2023-11-14T23:00:00Z");
     mark = json_array_get(json_object_get(json, "marks"), 0);
     assert_string_equal(json_string_value(json_object_get(mark, "kind")), "started");
     assert_string_equal(json_string_value(json_object_get(mark, "at")), "2023-11-14T22:13:20.000Z");
     assert_true(json_is_null(json_object_get(mark, "before")));
     assert_true(json_is_false(json_object_get(json, "more")));
     json_decref(json);
-    free(answer.body);
-    api_close(api);
-    health_close(health);
+}
+
+/* Who asks for the next page gives the time of the last mark as it was written. */
+static void the_time_of_a_mark_is_within_its_window(void **state)
+{
+    static const struct mark mark = {.kind = MARK_STARTED, .before = "", .after = "1.0"};
+    struct fixture *fixture = *state;
+    json_t *json;
+
+    assert_true(store_begin(fixture->store));
+    assert_true(store_add_mark(fixture->store, "decode-0", 7, &mark, WALL + 300000));
+    assert_true(store_add_mark(fixture->store, "decode-0", 8, &mark, WALL + (int64_t)KVR_MS));
+    assert_true(store_commit(fixture->store));
+    json = ask(fixture, "2023-11-14T22:00:00Z", "2023-11-14T22:13:20.000Z");
+    assert_int_equal(json_array_size(json_object_get(json, "marks")), 1);
+    json_decref(json);
 }
 
 int main(void)
@@ -186,6 +209,7 @@ int main(void)
         WITH_STORE(a_new_start_says_which_options_differ),
         WITH_STORE(marks_go_after_their_time),
         WITH_STORE(the_api_has_a_window_of_them),
+        WITH_STORE(the_time_of_a_mark_is_within_its_window),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
