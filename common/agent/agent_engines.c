@@ -106,6 +106,7 @@ static void on_down(void *self, kvr_ns now, uint32_t engine, kvr_status why, con
         agent->counters[KVR_COUNTER_ENGINES_LOST]++;
     kvr_log_info("engine %u \"%s\" is gone: %s", engine, agent->machine.engines->local[engine].name,
                  detail);
+    agent_engine_gone(agent, engine, now);
     agent->machine.engine_down(agent->machine.self, now, engine);
 }
 

@@ -67,19 +67,6 @@ static void strangers_say(struct kvr_agent *agent, uint32_t index,
     agent->strangers[index].say_at = now + STRANGERS_SAY_NS;
 }
 
-static void engine_snapshot(const struct kvr_agent *agent, uint32_t index,
-                            struct kvr_engine_facts *facts)
-{
-    const struct kvr_engine *engine = &agent->machine.engines->local[index];
-
-    memcpy(facts->name, engine->name, sizeof(facts->name));
-    facts->rank = engine->rank;
-    memcpy(facts->model, engine->compat.model, sizeof(facts->model));
-    facts->region_count = engine->set != NULL ? engine->set->count : 0;
-    facts->region_bytes = agent->engines[index].region_bytes;
-    kvr_region_set_geometry(engine->set, &engine->compat, facts->geometry);
-}
-
 /* The program adds what it posted. */
 static void tenants_snapshot(const struct kvr_agent *agent, struct kvr_agent_facts *facts)
 {
@@ -177,12 +164,10 @@ void agent_facts_tell(struct kvr_agent *agent)
         facts.counters[KVR_COUNTER_CQ_ERRORS] += counters.failures;
         facts.counters[KVR_COUNTER_EPOCHS_ENDED] += counters.recycles;
     }
-    for (uint32_t i = 0; i < KVR_ENGINES_MAX; i++)
-        if (agent->machine.engines->local[i].attached)
-            engine_snapshot(agent, i, &facts.engines[facts.engine_count++]);
     tenants_snapshot(agent, &facts);
     agent_traits_tell(agent, &facts);
     kvr_reporter_stats(agent->reporter, &stats);
+    agent_engines_tell(agent, stats.connected, &facts);
     facts.counters[KVR_COUNTER_RECORDS_DROPPED] = stats.unrecorded;
     facts.counters[KVR_COUNTER_ANSWERS_REFUSED] = stats.answers_refused;
     facts.counters[KVR_COUNTER_SCHEDULER_CHANGES] = stats.scheduler_changes;

@@ -185,6 +185,7 @@ static void register_done(uv_work_t *work, int cancelled)
     uncopied_say(entry);
     entry->state = REGION_HELD;
     agent->engines[entry->engine].region_bytes += entry->request.layout.bytes;
+    agent_engine_lent(agent, entry->engine);
     region_notify(entry, KVR_NOTICE_REGION_READY, KVR_OK, "");
 }
 
@@ -296,6 +297,7 @@ static kvr_status lodger_add(struct agent_region *entry, struct kvr_error *error
     entry->home = of->home;
     entry->state = REGION_HELD;
     of->lodgers++;
+    agent_engine_lent(agent, entry->engine);
     kvr_log_info("region '%s' lies in the memory of region '%s'", entry->request.name,
                  of->request.name);
     region_notify(entry, KVR_NOTICE_REGION_READY, KVR_OK, "");

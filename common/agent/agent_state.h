@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/agent_helpers.h"
+#include "agent/core/gone_book.h"
 #include "agent/core/pair_book.h"
 #include "agent/core/pair_news.h"
 #include "agent/doorbell.h"
@@ -64,7 +65,8 @@ struct agent_engine {
     uint64_t region_bytes;
     uint32_t home; /* the rail group of its regions, from the first on */
     bool home_known;
-    uint32_t pages_left; /* groups that still look at the page of an engine that is gone */
+    uint32_t pages_left;          /* groups that still look at the page of an engine that is gone */
+    struct kvr_engine_facts most; /* when it had lent most regions */
     struct agent_lent {
         struct kvr_revocation_words *words; /* the engine's own (rule 11); NULL: none */
         int fd;                             /* of that memory */
@@ -146,6 +148,7 @@ struct kvr_agent {
     kvr_ns drain_end; /* of the patience; once given up, of the time to settle */
 
     struct agent_engine engines[KVR_ENGINES_MAX];
+    struct gone_book gone;
     uint64_t serial_next;
     struct agent_helpers helpers;
     struct agent_region *regions;                       /* from their REGION_ADD on */
@@ -365,6 +368,11 @@ void agent_http_hang_up(struct kvr_agent *agent); /* SIGHUP */
 /* Once a second; never waits. dropped: events that the reporter lost. */
 void agent_http_show(struct kvr_agent *agent, const struct kvr_agent_facts *facts,
                      uint64_t dropped);
+/* agent_engine_facts.c */
+void agent_engine_lent(struct kvr_agent *agent, uint32_t engine); /* one region more */
+void agent_engine_gone(struct kvr_agent *agent, uint32_t engine, kvr_ns now);
+/* heard: reports arrive. */
+void agent_engines_tell(struct kvr_agent *agent, bool heard, struct kvr_agent_facts *facts);
 /* agent_facts.c */
 void agent_facts_tell(struct kvr_agent *agent);
 void agent_orders_take(struct kvr_agent *agent); /* what the scheduler answered */

@@ -233,12 +233,14 @@ static void facts_to_proto(const struct kvr_agent_facts *in, struct encoding *en
     }
     out->n_rails = in->rail_count;
     out->rails = encoding->rail_list;
-    for (uint32_t i = 0; i < in->engine_count; i++) {
+    for (uint32_t i = 0; i < in->engine_count + in->gone_count; i++) {
         engine_to_proto(&in->engines[i], &encoding->engines[i]);
         encoding->engine_list[i] = &encoding->engines[i];
     }
     out->n_engines = in->engine_count;
     out->engines = encoding->engine_list;
+    out->n_engines_gone = in->gone_count;
+    out->engines_gone = encoding->engine_list + in->engine_count;
     for (uint32_t i = 0; i < in->tenant_count; i++) {
         tenant_to_proto(&in->tenants[i], &encoding->tenants[i], &encoding->tenant_counters[i]);
         encoding->tenant_list[i] = &encoding->tenants[i];
@@ -285,7 +287,8 @@ kvr_status kvr_report_encode(const struct kvr_report *report, uint8_t **ret_byte
 
     if (report->event_count > KVR_REPORT_EVENTS_MAX ||
         (facts != NULL &&
-         (facts->rail_count > KVR_RAILS_MAX || facts->engine_count > KVR_ENGINES_MAX)))
+         (facts->rail_count > KVR_RAILS_MAX || facts->engine_count > KVR_ENGINES_MAX ||
+          facts->gone_count > KVR_ENGINES_MAX - facts->engine_count)))
         return KVR_TOO_LARGE;
     encoding = malloc(sizeof(*encoding));
     if (encoding == NULL)
@@ -430,6 +433,8 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
         return "rails";
     if (proto->n_engines > KVR_ENGINES_MAX)
         return "engines";
+    if (proto->n_engines_gone > KVR_ENGINES_MAX - proto->n_engines)
+        return "engines_gone";
     if (proto->n_tenants > KVR_TENANTS_MAX)
         return "tenants";
     for (; facts->rail_count < proto->n_rails && wrong == NULL; facts->rail_count++)
@@ -437,6 +442,9 @@ static const char *facts_lists_from_proto(const Kvrail__Report__Facts *proto,
     for (; facts->engine_count < proto->n_engines && wrong == NULL; facts->engine_count++)
         wrong = engine_from_proto(proto->engines[facts->engine_count],
                                   &facts->engines[facts->engine_count]);
+    for (; facts->gone_count < proto->n_engines_gone && wrong == NULL; facts->gone_count++)
+        wrong = engine_from_proto(proto->engines_gone[facts->gone_count],
+                                  &facts->engines[facts->engine_count + facts->gone_count]);
     for (; facts->tenant_count < proto->n_tenants && wrong == NULL; facts->tenant_count++)
         wrong = tenant_from_proto(proto->tenants[facts->tenant_count],
                                   &facts->tenants[facts->tenant_count]);

@@ -228,8 +228,9 @@ struct kvr_agent_facts {
     char scheduler[KVR_SCHEDULER_BYTES];   /* that takes its reports; "": none does, or not known */
     char options[KVR_AGENT_OPTIONS_BYTES]; /* at its start, by kvr_options_given; "": not known */
     uint64_t counters[KVR_COUNTER_END];
-    uint32_t rail_count, engine_count, tenant_count;
+    uint32_t rail_count, engine_count, gone_count, tenant_count;
     struct kvr_rail_snapshot rails[KVR_RAILS_MAX];
+    /* First engine_count that are attached, then gone_count that have gone a short time ago. */
     struct kvr_engine_facts engines[KVR_ENGINES_MAX];
     struct kvr_tenant_facts tenants[KVR_TENANTS_MAX];
     struct kvr_host_traits traits;

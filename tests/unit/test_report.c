@@ -91,6 +91,9 @@ static void sample_facts(struct kvr_agent_facts *facts)
     facts->tenants[1].counters[KVR_TENANT_POSTED] = UINT64_MAX;
     facts->engines[0].rank.generation = 8;
     facts->engines[0].region_bytes = 3ull << 30;
+    facts->gone_count = 2;
+    strcpy(facts->engines[1].geometry, "bfloat16 32 0:32:16:65536");
+    facts->engines[2].rank.tp = 3;
     facts->traits.reported = true;
     strcpy(facts->traits.libfabric, "2.1.0");
     facts->traits.files_limit = 524288;
@@ -450,6 +453,7 @@ static void report_refuses_facts_that_cannot_be(void **state)
     refuse_facts(tenant, sizeof(tenant), 1, "tenants.name");
     refuse_facts("\x4a\x00", 2, KVR_RAILS_MAX + 1, "rails");
     refuse_facts("\x52\x00", 2, KVR_ENGINES_MAX + 1, "engines");
+    refuse_facts("\x9a\x01\x00", 3, KVR_ENGINES_MAX + 1, "engines_gone");
     refuse_facts("\x72\x00", 2, KVR_TENANTS_MAX + 1, "tenants");
 }
 
