@@ -161,6 +161,9 @@ void api_get(struct api *api, const char *path, const struct api_query *query,
     case API_SUMMARY:
         get_summary(api, ret_answer);
         break;
+    case API_ENGINES:
+        read = api_get_engines(api->store, query, ret_answer);
+        break;
     case API_TRANSFERS:
         read = api_get_transfers(api->store, query, ret_answer);
         break;

@@ -5,6 +5,7 @@
  *                              keeps the scheduler from its work (health.h)
  *   /api/v1/summary            counts by state, throughput, latency, failures by reason
  *   /api/v1/agents             agents with rails, engines and counters (api_fleet.h)
+ *   /api/v1/engines            engines that were attached, also those that have gone
  *   /api/v1/transfers          newest first; its filters stand in api_transfers.c
  *   /api/v1/transfers/<id>     one transfer with its events; id: 16 hex digits
  *   /api/v1/rails/matrix       how rails reach each other (api_matrix.c)

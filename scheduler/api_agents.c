@@ -46,11 +46,10 @@ static void write_rail(struct json_writer *out, const struct kvr_rail_snapshot *
 
 /* ---- engines and tenants ---- */
 
-static void write_engine(struct json_writer *out, const struct kvr_engine_facts *engine)
+void api_write_engine_members(struct json_writer *out, const struct kvr_engine_facts *engine)
 {
     const struct kvr_rank *rank = &engine->rank;
 
-    json_writer_object(out, NULL);
     json_writer_text(out, "name", engine->name);
     api_write_uuid(out, "engine", &rank->engine);
     json_writer_count(out, "generation", rank->generation);
@@ -62,7 +61,6 @@ static void write_engine(struct json_writer *out, const struct kvr_engine_facts 
     json_writer_count(out, "regions", engine->region_count);
     json_writer_count(out, "region_bytes", engine->region_bytes);
     json_writer_text(out, "geometry", engine->geometry);
-    json_writer_end_object(out);
 }
 
 static void write_tenant(struct json_writer *out, const struct kvr_tenant_facts *tenant)
@@ -109,8 +107,11 @@ static void write_parts(struct json_writer *out, const struct kvr_agent_facts *f
         write_rail(out, &facts->rails[i]);
     json_writer_end_array(out);
     json_writer_array(out, "engines");
-    for (uint32_t i = 0; i < facts->engine_count; i++)
-        write_engine(out, &facts->engines[i]);
+    for (uint32_t i = 0; i < facts->engine_count; i++) {
+        json_writer_object(out, NULL);
+        api_write_engine_members(out, &facts->engines[i]);
+        json_writer_end_object(out);
+    }
     json_writer_end_array(out);
     json_writer_array(out, "tenants");
     for (uint32_t i = 0; i < facts->tenant_count; i++)

@@ -11,6 +11,8 @@ void api_get_agents(struct fleet *fleet, const struct api_query *query,
 
 /* One element of the answer. */
 void api_write_agent(struct json_writer *out, const struct agent_view *agent, int64_t now_ns);
+/* What is known of an engine, within an object. */
+void api_write_engine_members(struct json_writer *out, const struct kvr_engine_facts *engine);
 
 /* api_traits.c: the member "traits" of an agent and of a rail */
 void api_write_host_traits(struct json_writer *out, const struct kvr_host_traits *traits);

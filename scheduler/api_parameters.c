@@ -15,6 +15,7 @@
 const struct api_path api_paths[] = {
     {API_SUMMARY, "GET", "/api/v1/summary", {0}},
     {API_AGENTS, "GET", "/api/v1/agents", {"agent"}},
+    {API_ENGINES, "GET", "/api/v1/engines", {"agent", "from", "until", "limit", "after"}},
     {API_TRANSFERS,
      "GET",
      "/api/v1/transfers",

@@ -8,6 +8,7 @@
 typedef enum api_path_kind {
     API_SUMMARY,
     API_AGENTS,
+    API_ENGINES,
     API_TRANSFERS,
     API_TRANSFER,
     API_PAIRS,

@@ -1,5 +1,5 @@
-/* /api/v1/transfers and below, and /api/v1/errors. Each is false when the database failed; then
- * *ret_answer is unchanged. The reading store's thread. */
+/* /api/v1/transfers and below, /api/v1/engines and /api/v1/errors. Each is false when the database
+ * failed; then *ret_answer is unchanged. The reading store's thread. */
 #ifndef KVR_SCHEDULER_API_TRANSFERS_H
 #define KVR_SCHEDULER_API_TRANSFERS_H
 
@@ -23,6 +23,9 @@ KVR_MUST_CHECK bool api_find_transfer(struct store *store, const char *path,
 /* api_timeline.c */
 KVR_MUST_CHECK bool api_get_timeline(struct store *store, const char *path,
                                      struct api_answer *ret_answer);
+/* api_engines.c */
+KVR_MUST_CHECK bool api_get_engines(struct store *store, const struct api_query *query,
+                                    struct api_answer *ret_answer);
 /* api_errors.c */
 KVR_MUST_CHECK bool api_get_errors(struct store *store, const struct api_query *query,
                                    struct api_answer *ret_answer);

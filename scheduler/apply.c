@@ -9,6 +9,7 @@
 #include "scheduler/known.h"
 #include "scheduler/news.h"
 #include "scheduler/rollups.h"
+#include "scheduler/store_engines.h"
 #include "scheduler/store_marks.h"
 
 #define EVENT_NUMBER_MAX  (UINT64_C(1) << 48) /* nine years of a million events a second */
@@ -292,6 +293,18 @@ static kvr_status mark(struct apply *apply, const struct kvr_report *report, boo
     return stored ? KVR_OK : database_failed(apply, error);
 }
 
+static bool see_engines(struct apply *apply, const struct kvr_report *report, int64_t now_ns)
+{
+    uint32_t count = report->facts->engine_count + report->facts->gone_count;
+    bool stored = true;
+
+    if (!fleet_engines_differ(apply->fleet, report, now_ns))
+        return true;
+    for (uint32_t i = 0; i < count && stored; i++)
+        stored = store_see_engine(apply->store, report->agent, &report->facts->engines[i], now_ns);
+    return stored;
+}
+
 static kvr_status apply_facts(struct apply *apply, const struct kvr_report *report,
                               const struct fleet_boots *alive, int64_t now_ns,
                               struct kvr_error *error)
@@ -305,7 +318,7 @@ static kvr_status apply_facts(struct apply *apply, const struct kvr_report *repo
     boot_before = fleet_row(apply->fleet, report, now_ns, &row);
     if (boot_before != report->boot || report->leaving)
         KVR_TRY(mark(apply, report, boot_before != report->boot, now_ns, error));
-    if (!store_put_agent(apply->store, &row, report->facts))
+    if (!store_put_agent(apply->store, &row, report->facts) || !see_engines(apply, report, now_ns))
         return database_failed(apply, error);
     if (boot_before == report->boot)
         return KVR_OK; /* else its spool may still hold events */

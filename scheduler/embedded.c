@@ -59,6 +59,7 @@ EMBED(migration_19, SCHEDULER_SOURCE_DIR "/migrations/0019_spans.sql");
 EMBED(migration_20, SCHEDULER_SOURCE_DIR "/migrations/0020_rollups.sql");
 EMBED(migration_21, SCHEDULER_SOURCE_DIR "/migrations/0021_agent_options.sql");
 EMBED(migration_22, SCHEDULER_SOURCE_DIR "/migrations/0022_pages_faults.sql");
+EMBED(migration_23, SCHEDULER_SOURCE_DIR "/migrations/0023_engines_seen.sql");
 
 const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0001_initial.sql", "0001_initial.sql", "application/sql", migration_1),
@@ -83,16 +84,19 @@ const struct embedded_file embedded_migrations[] = {
     EMBEDDED("0020_rollups.sql", "0020_rollups.sql", "application/sql", migration_20),
     EMBEDDED("0021_agent_options.sql", "0021_agent_options.sql", "application/sql", migration_21),
     EMBEDDED("0022_pages_faults.sql", "0022_pages_faults.sql", "application/sql", migration_22),
+    EMBEDDED("0023_engines_seen.sql", "0023_engines_seen.sql", "application/sql", migration_23),
 };
 const int embedded_migration_count = sizeof(embedded_migrations) / sizeof(embedded_migrations[0]);
 
 EMBED(postgres_20, SCHEDULER_SOURCE_DIR "/migrations/postgres/0020_initial.sql");
 EMBED(postgres_21, SCHEDULER_SOURCE_DIR "/migrations/postgres/0021_agent_options.sql");
 EMBED(postgres_22, SCHEDULER_SOURCE_DIR "/migrations/postgres/0022_pages_faults.sql");
+EMBED(postgres_23, SCHEDULER_SOURCE_DIR "/migrations/postgres/0023_engines_seen.sql");
 
 const struct embedded_file embedded_postgres[] = {
     EMBEDDED("0020_initial.sql", "0020_initial.sql", "application/sql", postgres_20),
     EMBEDDED("0021_agent_options.sql", "0021_agent_options.sql", "application/sql", postgres_21),
     EMBEDDED("0022_pages_faults.sql", "0022_pages_faults.sql", "application/sql", postgres_22),
+    EMBEDDED("0023_engines_seen.sql", "0023_engines_seen.sql", "application/sql", postgres_23),
 };
 const int embedded_postgres_count = sizeof(embedded_postgres) / sizeof(embedded_postgres[0]);

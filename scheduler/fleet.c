@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+#include "scheduler/store_engines.h"
+
 #define STORED_AT_LEAST_NS ((int64_t)(60 * KVR_S)) /* seen_ns in the database is at most so old */
 
 const char *agent_state_name(agent_state state)
@@ -165,103 +167,6 @@ void fleet_tick(struct fleet *fleet, kvr_ns now)
     pthread_mutex_unlock(&fleet->lock);
 }
 
-/* ---- boots ---- */
-
-static bool is_silent(kvr_ns since, kvr_ns now)
-{
-    return now > since + FLEET_SILENT_NS;
-}
-
-static void forget_earlier(struct member *member, int index)
-{
-    member->earlier[index] = member->earlier[--member->earlier_count];
-}
-
-/* What follows from boots that are silent by now was stored with the report of the new one. */
-static void change_boot(struct member *member, uint64_t boot, kvr_ns now)
-{
-    for (int i = member->earlier_count - 1; i >= 0; i--)
-        if (member->earlier[i].boot == boot || is_silent(member->earlier[i].since, now))
-            forget_earlier(member, i);
-    if (member->row.boot != 0 && !member->row.stopped && member->earlier_count < FLEET_BOOTS_MAX) {
-        member->earlier[member->earlier_count].boot = member->row.boot;
-        member->earlier[member->earlier_count++].since = member->since;
-    }
-    member->boot_before = member->row.boot;
-    member->dropped_settled = 0;
-}
-
-static void add_alive(struct fleet_boots *alive, uint64_t boot, kvr_ns since, kvr_ns now)
-{
-    if (boot != 0 && boot != alive->boots[0] && !is_silent(since, now) &&
-        alive->count <= FLEET_BOOTS_MAX)
-        alive->boots[alive->count++] = boot;
-}
-
-static void list_alive(const struct member *member, kvr_ns now, struct fleet_boots *alive)
-{
-    if (!member->row.stopped)
-        add_alive(alive, member->row.boot, member->since, now);
-    for (int i = 0; i < member->earlier_count; i++)
-        add_alive(alive, member->earlier[i].boot, member->earlier[i].since, now);
-}
-
-bool fleet_boots_alive(struct fleet *fleet, const struct kvr_report *report, kvr_ns now,
-                       struct fleet_boots *ret_alive)
-{
-    const struct member *member;
-
-    *ret_alive = (struct fleet_boots){.count = 1, .boots = {report->boot}};
-    pthread_mutex_lock(&fleet->lock);
-    fleet_look_for_absence(fleet, now);
-    member = fleet_member(fleet, report->agent);
-    if (member != NULL)
-        list_alive(member, now, ret_alive);
-    pthread_mutex_unlock(&fleet->lock);
-    return ret_alive->count <= FLEET_BOOTS_MAX;
-}
-
-static bool has_ended_boot(const struct member *member, kvr_ns now)
-{
-    for (int i = 0; i < member->earlier_count; i++)
-        if (is_silent(member->earlier[i].since, now))
-            return true;
-    return false;
-}
-
-bool fleet_next_ended_boot(struct fleet *fleet, kvr_ns now, char ret_name[KVR_NAME_BYTES],
-                           struct fleet_boots *ret_alive)
-{
-    bool found = false;
-
-    pthread_mutex_lock(&fleet->lock);
-    fleet_look_for_absence(fleet, now);
-    for (int i = 0; i < fleet->count && !found; i++) {
-        const struct member *member = fleet->members[i];
-
-        if (!has_ended_boot(member, now))
-            continue;
-        memcpy(ret_name, member->row.name, KVR_NAME_BYTES);
-        *ret_alive = (struct fleet_boots){.count = 1, .boots = {member->row.boot}};
-        list_alive(member, now, ret_alive);
-        found = true;
-    }
-    pthread_mutex_unlock(&fleet->lock);
-    return found;
-}
-
-void fleet_settle_boots(struct fleet *fleet, const char *name, kvr_ns now)
-{
-    struct member *member;
-
-    pthread_mutex_lock(&fleet->lock);
-    member = fleet_member(fleet, name);
-    for (int i = member != NULL ? member->earlier_count - 1 : -1; i >= 0; i--)
-        if (is_silent(member->earlier[i].since, now))
-            forget_earlier(member, i);
-    pthread_mutex_unlock(&fleet->lock);
-}
-
 /* ---- reports ---- */
 
 static uint64_t hash_of(const struct kvr_agent_facts *facts)
@@ -275,6 +180,21 @@ static bool differs(const struct member *member, const struct kvr_report *report
     return member->stored_hash != hash_of(report->facts) || member->row.boot != report->boot ||
            member->row.stopped != report->leaving ||
            wall_ns - member->stored_ns > STORED_AT_LEAST_NS;
+}
+
+static uint64_t hash_of_engines(const struct kvr_agent_facts *facts)
+{
+    return XXH3_64bits(facts->engines,
+                       (facts->engine_count + facts->gone_count) * sizeof(facts->engines[0]));
+}
+
+/* Whether they must be stored as seen, when the agent's row is. */
+static bool engines_differ(const struct member *member, const struct kvr_report *report,
+                           int64_t wall_ns)
+{
+    return differs(member, report, wall_ns) &&
+           (member->seen_hash != hash_of_engines(report->facts) ||
+            wall_ns - member->seen_ns > ENGINES_SEEN_NS);
 }
 
 /* They come with facts alone. Those of an earlier start, or of an agent that stops, do not last. */
@@ -301,13 +221,17 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     pthread_mutex_lock(&fleet->lock);
     member = add(fleet, report->agent);
     if (member != NULL) {
+        if (engines_differ(member, report, wall_ns)) {
+            member->seen_ns = wall_ns;
+            member->seen_hash = hash_of_engines(report->facts);
+        }
         if (differs(member, report, wall_ns))
             member->stored_ns = wall_ns; /* the writer stores under the same condition */
         if (member->row.boot != report->boot || member->row.stopped != report->leaving)
             fleet->changes++;
         take_pairs(member, report, now);
         if (member->row.boot != report->boot)
-            change_boot(member, report->boot, now);
+            fleet_change_boot(member, report->boot, now);
         if (lost_ends(member, report))
             member->dropped_settled = report->dropped;
         member->facts = *report->facts;
@@ -390,6 +314,18 @@ bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t
     pthread_mutex_lock(&fleet->lock);
     member = fleet_member(fleet, report->agent);
     changed = member == NULL || differs(member, report, wall_ns);
+    pthread_mutex_unlock(&fleet->lock);
+    return changed;
+}
+
+bool fleet_engines_differ(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns)
+{
+    const struct member *member;
+    bool changed;
+
+    pthread_mutex_lock(&fleet->lock);
+    member = fleet_member(fleet, report->agent);
+    changed = member == NULL || engines_differ(member, report, wall_ns);
     pthread_mutex_unlock(&fleet->lock);
     return changed;
 }
@@ -512,7 +448,7 @@ static void mark_listed(void *self, const char *name)
 
 static bool is_gone(const struct fleet *fleet, const struct member *member, int64_t now)
 {
-    return member->listed != fleet->listings && is_silent(member->since, (kvr_ns)now);
+    return member->listed != fleet->listings && fleet_is_silent(member->since, (kvr_ns)now);
 }
 
 bool fleet_forget_gone(struct fleet *fleet, struct store *store, kvr_ns now)
@@ -534,7 +470,7 @@ agent_state fleet_state_of(const struct member *member, kvr_ns now)
 {
     if (member->row.stopped)
         return AGENT_STOPPED;
-    if (is_silent(member->since, now))
+    if (fleet_is_silent(member->since, now))
         return AGENT_LOST;
     return member->heard ? AGENT_UP : AGENT_AWAITED;
 }

@@ -74,6 +74,8 @@ bool fleet_find_twin(struct fleet *fleet, const struct kvr_report *report, kvr_n
 
 /* What is stored of the agent differs from this report, or is old: worth a write. */
 bool fleet_differs(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns);
+/* Where that is so: are its engines to be stored as seen (store_engines.h)? */
+bool fleet_engines_differ(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns);
 /* The row to store for this report, and what was known of its boot before: 0 for a new agent. */
 uint64_t fleet_row(struct fleet *fleet, const struct kvr_report *report, int64_t wall_ns,
                    struct agent_row *ret_row);

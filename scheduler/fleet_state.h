@@ -14,6 +14,8 @@ struct member {
     int64_t clock_ahead_ns;
     int64_t stored_ns;
     uint64_t stored_hash;     /* of the facts in the database; those below may be newer */
+    int64_t seen_ns;          /* its engines were stored as seen */
+    uint64_t seen_hash;       /* of those */
     uint64_t listed;          /* fleet.listings when the database was last seen to have it */
     bool settled;             /* its transfers are stored as lost since its last report */
     uint64_t dropped_settled; /* what follows from so many dropped events is stored */
@@ -47,5 +49,12 @@ struct member *fleet_member(struct fleet *fleet, const char *name);
 /* Before an agent is called silent: while this process did not run, its reports lay unread. */
 void fleet_look_for_absence(struct fleet *fleet, kvr_ns now);
 agent_state fleet_state_of(const struct member *member, kvr_ns now);
+
+/* ---- fleet_boots.c ---- */
+
+/* since: of its last report. */
+bool fleet_is_silent(kvr_ns since, kvr_ns now);
+/* A report of another start came. */
+void fleet_change_boot(struct member *member, uint64_t boot, kvr_ns now);
 
 #endif

@@ -22,7 +22,7 @@
 
 /* Copied row by row. Transfers and events are apart: their ids change. */
 static const char *const tables[] = {"agents", "rails",   "engines", "positions", "orders",
-                                     "audit",  "rollups", "marks",   "faults"};
+                                     "audit",  "rollups", "marks",   "faults",    "engines_seen"};
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
 struct import {
@@ -375,13 +375,16 @@ static kvr_status compare_all(const struct import *import)
 /* Schedulers that use the database count anew, and ids of audit, faults and orders go on. */
 static kvr_status settle(struct import *import)
 {
-    static const char *const sqls[] = {"DELETE FROM schedulers",
-                                       "SELECT setval(pg_get_serial_sequence('orders', 'number'), "
-                                       "(SELECT coalesce(max(number), 0) + 1 FROM orders), false)",
-                                       "SELECT setval(pg_get_serial_sequence('audit', 'id'), "
-                                       "(SELECT coalesce(max(id), 0) + 1 FROM audit), false)",
-                                       "SELECT setval(pg_get_serial_sequence('faults', 'id'), "
-                                       "(SELECT coalesce(max(id), 0) + 1 FROM faults), false)"};
+    static const char *const sqls[] = {
+        "DELETE FROM schedulers",
+        "SELECT setval(pg_get_serial_sequence('orders', 'number'), "
+        "(SELECT coalesce(max(number), 0) + 1 FROM orders), false)",
+        "SELECT setval(pg_get_serial_sequence('audit', 'id'), "
+        "(SELECT coalesce(max(id), 0) + 1 FROM audit), false)",
+        "SELECT setval(pg_get_serial_sequence('faults', 'id'), "
+        "(SELECT coalesce(max(id), 0) + 1 FROM faults), false)",
+        "SELECT setval(pg_get_serial_sequence('engines_seen', 'id'), "
+        "(SELECT coalesce(max(id), 0) + 1 FROM engines_seen), false)"};
     bool settled = store_begin(import->to);
 
     for (size_t i = 0; i < sizeof(sqls) / sizeof(sqls[0]) && settled; i++)

@@ -87,7 +87,7 @@ struct store_value {
     TEXT((attached)->name), STORE_AT(STORE_UUID, (attached)->rank.engine),                         \
         INT((attached)->rank.generation), INT((attached)->rank.tp), INT((attached)->rank.tp_size), \
         INT((attached)->rank.pp), INT((attached)->rank.pp_size), TEXT((attached)->model),          \
-        INT((attached)->region_count), INT((attached)->region_bytes)
+        INT((attached)->region_count), INT((attached)->region_bytes), TEXT((attached)->geometry)
 #define AGENT_VALUES(row, facts, counters)                                                         \
     TEXT((row)->name), INT((row)->boot), STORE_AT(STORE_ROLE, (facts)->role),                      \
         TEXT((facts)->version), TEXT((facts)->host), INT((facts)->pid), TEXT((facts)->listen),     \

@@ -5,6 +5,7 @@
 #define KVR_SCHEDULER_STORE_SQL_H
 
 #include "base/names.h"
+#include "scheduler/store_engines_sql.h"
 #include "scheduler/store_faults_sql.h"
 #include "scheduler/store_rollups_sql.h"
 #include "scheduler/store_search_sql.h"
@@ -112,7 +113,7 @@
     X(SQL_DROP_AGENT, "DELETE FROM agents WHERE name = ?1")                                        \
     X(SQL_ADD_AGENT, "INSERT INTO agents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")            \
     X(SQL_ADD_RAIL, "INSERT INTO rails VALUES (?,?,?,?,?,?,?,?,?,?,?)")                            \
-    X(SQL_ADD_ENGINE, "INSERT INTO engines VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")                      \
+    X(SQL_ADD_ENGINE, "INSERT INTO engines VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)")                    \
     X(SQL_LIST_AGENTS, "SELECT * FROM agents ORDER BY name")                                       \
     X(SQL_LIST_AGENT_NAMES, "SELECT name FROM agents")                                             \
     X(SQL_LIST_RAILS, "SELECT * FROM rails WHERE agent = ?1 ORDER BY position")                    \
@@ -163,6 +164,7 @@
     X(SQL_OF_REQUEST, "SELECT * FROM transfers WHERE request = ?1 AND (?2 < 0 OR attempt = ?2) "   \
                       "ORDER BY live DESC, source_matched_ns = 0, ordinal DESC LIMIT 1")           \
     STORE_SEARCH_LIST(X)                                                                           \
+    STORE_ENGINE_LIST(X)                                                                           \
     STORE_FAULT_LIST(X)                                                                            \
     STORE_ROLLUP_LIST(X)
 

@@ -138,7 +138,7 @@ bool store_prune(struct store *store, int64_t before_ns, uint64_t states[STATE_E
                  uint64_t *ret_removed)
 {
     static const store_sql prunes[] = {SQL_PRUNE_POSITIONS, SQL_PRUNE_AGENTS, SQL_PRUNE_ORDERS,
-                                       SQL_PRUNE_AUDIT};
+                                       SQL_PRUNE_AUDIT, SQL_PRUNE_ENGINES};
     uint64_t removed;
 
     if (!store_prune_transfers(store, before_ns, states, &removed))

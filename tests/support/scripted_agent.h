@@ -28,7 +28,7 @@
 #include "client/kvrail.h"
 #include "wire/revocation_words.h"
 
-#define SCRIPTED_WAIT_MS 30000 /* for what must come: on busy cores it may take long */
+#define SCRIPTED_WAIT_MS 30000 /* busy cores may need long for an answer that must come */
 
 /* What the script has seen; in memory that both processes share. */
 struct script_record {

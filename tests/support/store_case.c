@@ -126,22 +126,22 @@ struct kvr_report report_of(const char *agent, uint64_t first, const struct kvr_
     return report;
 }
 
-kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
-                     uint64_t *ret_acknowledged)
+kvr_status apply_at(struct fixture *fixture, const struct kvr_report *report, int64_t now_ns,
+                    uint64_t *ret_acknowledged)
 {
     struct kvr_error error;
     kvr_status status;
 
     assert_true(apply_begin(fixture->apply));
     assert_true(apply_expect(fixture->apply, &report, 1));
-    status = apply_report(fixture->apply, report, WALL, ret_acknowledged, &error);
+    status = apply_report(fixture->apply, report, now_ns, ret_acknowledged, &error);
     if (status == KVR_OK)
-        status = apply_flush(fixture->apply, WALL, &error);
+        status = apply_flush(fixture->apply, now_ns, &error);
     if (status == KVR_OK) {
         if (!store_commit(fixture->store))
             fail_msg("%s", store_problem(fixture->store));
-        apply_count(fixture->apply, fixture->metrics, NULL, WALL);
-        (void)fleet_update(fixture->fleet, report, kvr_clock_now(), WALL);
+        apply_count(fixture->apply, fixture->metrics, NULL, now_ns);
+        (void)fleet_update(fixture->fleet, report, kvr_clock_now(), now_ns);
     } else {
         if (status == KVR_SYSTEM)
             print_message("%s\n", error.detail);
@@ -149,6 +149,12 @@ kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
     }
     apply_reset(fixture->apply);
     return status;
+}
+
+kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
+                     uint64_t *ret_acknowledged)
+{
+    return apply_at(fixture, report, WALL, ret_acknowledged);
 }
 
 struct transfer get_transfer(struct fixture *fixture, uint64_t id)

@@ -40,6 +40,9 @@ struct kvr_report report_of(const char *agent, uint64_t first, const struct kvr_
 /* One transaction; nothing of it stays when it is refused. */
 kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
                      uint64_t *ret_acknowledged);
+/* The same at that time, instead of WALL. */
+kvr_status apply_at(struct fixture *fixture, const struct kvr_report *report, int64_t now_ns,
+                    uint64_t *ret_acknowledged);
 struct transfer get_transfer(struct fixture *fixture, uint64_t id); /* that must be there */
 /* Of store_list_transfers: counts in an int. */
 void store_count_one(void *self, const struct transfer *transfer);

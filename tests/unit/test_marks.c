@@ -185,7 +185,7 @@ static void the_api_has_a_window_of_them(void **state)
     json_decref(json);
 }
 
-/* Who asks for the next page gives the time of the last mark as it was written. */
+/* The next page is asked for with the time of the last mark, as it was written. */
 static void the_time_of_a_mark_is_within_its_window(void **state)
 {
     static const struct mark mark = {.kind = MARK_STARTED, .before = "", .after = "1.0"};

@@ -11,18 +11,13 @@
 
 #define SECOND (WALL / (int64_t)KVR_S)
 
-/* One transaction at so many seconds after WALL. */
-static void apply_at(struct fixture *fixture, const struct kvr_report *report, int64_t seconds)
+/* So many seconds after WALL. */
+static void apply_after(struct fixture *fixture, const struct kvr_report *report, int64_t seconds)
 {
-    int64_t now_ns = WALL + seconds * (int64_t)KVR_S;
     uint64_t acknowledged;
 
-    assert_true(store_begin(fixture->store));
-    assert_int_equal(apply_report(fixture->apply, report, now_ns, &acknowledged, NULL), KVR_OK);
-    assert_int_equal(apply_flush(fixture->apply, now_ns, NULL), KVR_OK);
-    assert_true(store_commit(fixture->store));
-    apply_count(fixture->apply, fixture->metrics, NULL, now_ns);
-    apply_reset(fixture->apply);
+    assert_int_equal(apply_at(fixture, report, WALL + seconds * (int64_t)KVR_S, &acknowledged),
+                     KVR_OK);
 }
 
 /* A transfer that is done, as the target saw it: opened at 1 ms, matched at 2 ms, ended at 11 ms.
@@ -35,7 +30,7 @@ static void end_transfer(struct fixture *fixture, uint64_t id, int64_t seconds)
     };
     struct kvr_report report = report_of("decode-0", 2 * id - 1, events, 2);
 
-    apply_at(fixture, &report, seconds);
+    apply_after(fixture, &report, seconds);
 }
 
 /* A transaction may last. Rows of its first second are not lost when the next one begins. */
@@ -48,7 +43,7 @@ static void a_transaction_may_have_two_seconds(void **state)
 
     report.facts = &facts;
     facts.rail_count = 1;
-    apply_at(fixture, &report, 0); /* growth counts from there */
+    apply_after(fixture, &report, 0); /* growth counts from there */
     assert_true(store_begin(fixture->store));
     for (int64_t second = 1; second <= 2; second++) {
         int64_t now_ns = WALL + second * (int64_t)KVR_S;
@@ -266,7 +261,7 @@ static void rails_are_read_by_their_agent(void **state)
 
             report.facts = facts;
             facts->rails[0].bytes = facts->rails[1].bytes = 100 * (uint64_t)second;
-            apply_at(fixture, &report, second);
+            apply_after(fixture, &report, second);
         }
     }
     assert_true(store_read_rollups(fixture->store, &window, add_bytes, &bytes));

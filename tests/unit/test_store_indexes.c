@@ -78,6 +78,8 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_END_FAULTS_GONE, "USING INDEX faults_open (agent>?)"},
         {SQL_PRUNE_FAULTS, "USING COVERING INDEX faults_by_time (from_ns<?)"},
         {SQL_BOUND_FAULTS, "USING INTEGER PRIMARY KEY (rowid<?)"},
+        {SQL_LIST_ENGINES_SEEN, "USING INTEGER PRIMARY KEY (rowid<?)"},
+        {SQL_PRUNE_ENGINES, "USING COVERING INDEX engines_seen_by_last (last_ns<?)"},
         {SQL_GET_ROLLUP, "USING PRIMARY KEY (kind=? AND step=? AND begin=? AND part=?)"},
         {SQL_GET_AMOUNTS, "USING PRIMARY KEY (kind=? AND step=? AND begin=? AND part=?)"},
         {SQL_LIST_ROLLUPS, "USING PRIMARY KEY (kind=? AND step=? AND begin>? AND begin<?)"},
@@ -110,13 +112,9 @@ static bool has_step(const char *plan, const char *step)
 /* What no statement does with tables that grow with the transfers, except these. */
 static void no_statement_walks_or_sorts_a_table(void **state)
 {
-    static const char *const steps[] = {"SCAN transfers",
-                                        "SCAN events",
-                                        "SCAN audit",
-                                        "SCAN rollups",
-                                        "SCAN marks",
-                                        "SCAN faults",
-                                        "USE TEMP B-TREE FOR ORDER BY"};
+    static const char *const steps[] = {
+        "SCAN transfers", "SCAN events", "SCAN audit",        "SCAN rollups",
+        "SCAN marks",     "SCAN faults", "SCAN engines_seen", "USE TEMP B-TREE FOR ORDER BY"};
     static const struct {
         store_sql sql;
         const char *step, *reason;
