@@ -297,6 +297,26 @@ expect bytes_wrong 0
 replay --trace "$work/vllm.json.zst" --format vllm-bench --requests 0 || fail "the replay of a benchmark's requests failed"
 expect verified 2
 
+# Each transfer names engines on both sides, with how their pages are made: most lived for less than a second.
+engines_known() {
+    recorded gone.kvtrace --since 1h
+    python3 - "$work/gone.kvtrace" >"$work/engines.log" 2>&1 <<'END'
+import json, sys
+
+records = [json.loads(line) for line in open(sys.argv[1])]
+assert sum("transfer" in one for one in records) == 47, "not all transfers are there"
+engines = {one["engine"]["number"]: one["engine"] for one in records if "engine" in one}
+geometries = {one["geometry"]["number"]: one["geometry"] for one in records if "geometry" in one}
+for one in records:
+    for side in ("source", "target") if "transfer" in one else ():
+        engine = engines[one["transfer"][side]["engine"]]
+        assert "geometry" in engine, engine
+        groups = geometries[engine["geometry"]]["groups"]
+        assert groups and all(group["page_bytes"] > 0 and group["layers"] > 0 for group in groups), engine
+END
+}
+wait_for 20 engines_known || fail "an engine that has gone is not known: $(cat "$work/engines.log")"
+
 echo "== faults"
 # A decode-agent is killed and started again: its prefill-agent loses a peer.
 kill -KILL "$decode_pid"
@@ -310,4 +330,13 @@ wait_for 20 has_fault agent_ended || fail "the killed agent is no fault: $(cat "
 grep '"kind":"agent_ended"' "$work/faults.kvtrace" | grep -q '"for_us":[1-9]' || fail "its absence has no length"
 wait_for 20 has_fault peer_lost || fail "the prefill-agent lost no peer: $(grep '"fault"' "$work/faults.kvtrace")"
 ask_scheduler '/api/v1/faults' | grep -q '"kind":"agent_ended"' || fail "the API has no fault"
+
+echo "== engines that have gone"
+# The replays have ended, an agent was killed, and the scheduler starts anew.
+kill -TERM "$scheduler_pid"
+wait "$scheduler_pid" || fail "the scheduler ended with status $?"
+start_scheduler
+engines_known || fail "an engine that has gone is not known: $(cat "$work/engines.log")"
+ask_scheduler '/api/v1/engines?agent=decode-0&limit=1' >"$work/body"
+grep -q '"next":"[0-9]' "$work/body" || fail "there is one engine of decode-0 alone: $(cat "$work/body")"
 echo "e2e.trace: passed"

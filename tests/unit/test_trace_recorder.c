@@ -51,6 +51,16 @@ static void take(kvr_status (*record)(struct trace_recorder *, const json_t *, s
     json_decref(json);
 }
 
+static void take_engine(const char *agent, const char *text)
+{
+    json_t *json = json_loads(text, 0, NULL);
+
+    assert_non_null(json);
+    if (trace_record_engine(recorder, agent, json, &error) != KVR_OK)
+        fail_msg("%s: %s", text, error.detail);
+    json_decref(json);
+}
+
 /* The file's text, without its header. */
 static const char *written(void)
 {
@@ -87,9 +97,11 @@ static void holds(const char *text, const char *wanted)
     "[{\"name\": \"p\", \"role\": \"prefill\", \"host\": \"h\", \"version\": \"1\", "              \
     "\"options\": \"batch=1\", \"events_dropped\": 3, \"rails\": [{\"name\": \"r0\", "             \
     "\"provider\": \"efa\", \"speed_bits_per_second\": 100, \"group\": 1, "                        \
-    "\"traits\": {\"plane\": \"a\"}}], \"engines\": [{\"engine\": \"e-1\", \"model\": \"m\", "     \
-    "\"tp\": 1, \"tp_size\": 2, \"pp\": 0, \"pp_size\": 1, "                                       \
-    "\"geometry\": \"bfloat16 32 0:32:16:65536 2:1:0:100\"}]}]"
+    "\"traits\": {\"plane\": \"a\"}}]}]"
+#define ENGINE                                                                                     \
+    "{\"engine\": \"e-1\", \"model\": \"m\", \"tp\": 1, \"tp_size\": 2, \"pp\": 0, \"pp_size\": "  \
+    "1, "                                                                                          \
+    "\"geometry\": \"bfloat16 32 0:32:16:65536 2:1:0:100\"}"
 #define TRANSFER(id, state, more)                                                                  \
     "{\"id\": \"" id "\", \"request\": \"ask\", \"state\": \"" state                               \
     "\", \"tokens\": 5, \"bytes\": 9, \"opened_us\": 1000700, \"source\": {\"agent\": \"p\", "     \
@@ -138,6 +150,9 @@ static void answers_become_records(void **state)
 
     (void)state;
     take(trace_record_agents, AGENTS);
+    take_engine("p", ENGINE);
+    take_engine("p", ENGINE); /* once */
+    take_engine("unknown", ENGINE);
     take(trace_record_transfer,
          TRANSFER("00000000000000aa", "done",
                   ", \"stages\": [{\"stage\": \"opened\", \"role\": \"target\", \"seconds\": 0.0}, "
@@ -194,7 +209,10 @@ static void odd_answers_do_no_harm(void **state)
     take(trace_record_transfer, text); /* cut between two characters */
     take(trace_record_transfer, "{}");
     take(trace_record_transfer, "{\"state\": 7, \"stages\": {}, \"spans\": [], \"source\": 3}");
-    take(trace_record_agents, "[{}, 5, {\"rails\": 7, \"engines\": [null]}]");
+    take(trace_record_agents, "[{}, 5, {\"rails\": 7}]");
+    take_engine("", "{}");
+    take_engine("", "{\"engine\": 3, \"tp\": \"x\", \"geometry\": []}");
+    take_engine("", "[]");
     take(trace_record_mark, "{\"at\": \"yesterday\"}");
     (void)written();
 }

@@ -150,13 +150,19 @@ static void transfers_path(const struct recording *recording, const char *state,
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
+static void take_next(const json_t *answer, char ret_next[64])
+{
+    const char *next = json_string_value(json_object_get(answer, "next"));
+
+    snprintf(ret_next, 64, "%s", next != NULL ? next : "");
+}
+
 /* One page. *ret_next "": there is no more. */
 static kvr_status record_page(struct recording *recording, char ret_next[64],
                               struct kvr_error *error)
 {
     char path[PATH_BYTES];
     json_t *answer, *transfer;
-    const char *next;
     size_t index;
     kvr_status status = KVR_OK;
 
@@ -170,8 +176,7 @@ static kvr_status record_page(struct recording *recording, char ret_next[64],
                                     (json_int_t)(recording->opened_by / KVR_US))
             status = trace_record_transfer(recording->recorder, transfer, error);
     }
-    next = json_string_value(json_object_get(answer, "next"));
-    snprintf(ret_next, 64, "%s", next != NULL ? next : "");
+    take_next(answer, ret_next);
     json_decref(answer);
     return status;
 }
@@ -190,15 +195,70 @@ static kvr_status record_transfers(struct recording *recording, struct kvr_error
     return KVR_OK;
 }
 
+/* One page of those that have gone, too. *ret_next "": there is no more. */
+static kvr_status record_engines_page(struct recording *recording, char ret_next[64],
+                                      struct kvr_error *error)
+{
+    char path[PATH_BYTES];
+    json_t *answer, *engine;
+    size_t index;
+    kvr_status status = KVR_OK;
+
+    snprintf(path, sizeof(path), "/api/v1/engines?limit=%u", PAGE);
+    add_window(recording, path);
+    add_parameter(path, "after", ret_next);
+    ret_next[0] = '\0';
+    answer = scheduler_get(&recording->options->scheduler, path, NULL, error);
+    if (answer == NULL)
+        return error->status == KVR_NOT_FOUND ? KVR_OK : error->status; /* an older scheduler */
+    json_array_foreach(json_object_get(answer, "engines"), index, engine)
+    {
+        const char *agent = json_string_value(json_object_get(engine, "agent"));
+
+        if (status == KVR_OK && agent != NULL)
+            status = trace_record_engine(recording->recorder, agent, engine, error);
+    }
+    take_next(answer, ret_next);
+    json_decref(answer);
+    return status;
+}
+
+/* Those that are attached. Of an older scheduler no others are known. */
+static kvr_status record_attached(struct recording *recording, const json_t *agents,
+                                  struct kvr_error *error)
+{
+    size_t index, place;
+    json_t *agent, *engine;
+
+    json_array_foreach(agents, index, agent)
+    {
+        const char *name = json_string_value(json_object_get(agent, "name"));
+
+        json_array_foreach(json_object_get(agent, "engines"), place, engine)
+        {
+            if (name != NULL)
+                KVR_TRY(trace_record_engine(recording->recorder, name, engine, error));
+        }
+    }
+    return KVR_OK;
+}
+
 static kvr_status record_agents(struct recording *recording, struct kvr_error *error)
 {
     json_t *agents =
         scheduler_get(&recording->options->scheduler, "/api/v1/agents", "agents", error);
+    char next[64] = "";
     kvr_status status;
 
     if (agents == NULL)
         return error->status;
     status = trace_record_agents(recording->recorder, agents, error);
+    do
+        if (status == KVR_OK)
+            status = record_engines_page(recording, next, error);
+    while (status == KVR_OK && next[0] != '\0');
+    if (status == KVR_OK)
+        status = record_attached(recording, agents, error);
     json_decref(agents);
     return status;
 }

@@ -1,4 +1,4 @@
-#include "tools/trace/trace_recorder.h"
+#include "tools/trace/trace_recorder_state.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,8 +8,6 @@
 #include <uthash.h>
 
 #include "base/text.h"
-#include "trace/geometry.h"
-#include "trace/kvtrace_order.h"
 
 /* A transfer that had not ended: a later page may have it again. */
 struct live {
@@ -17,28 +15,10 @@ struct live {
     char id[KVTRACE_ID_BYTES];
 };
 
-struct trace_recorder {
-    struct kvtrace_writer *writer;
-    struct kvtrace_book book;
-    struct kvtrace_order *order;  /* of records that have a time */
-    struct kvtrace_record record; /* what is written next */
-    int64_t start_us;
-    bool plain;
-    uint8_t key[TRACE_KEY_BYTES];
-    struct live *live;
-    uint64_t transfers;
-    int64_t rows[2][2 * KVR_LAYERS_MAX + 4 * KVR_RAILS_MAX]; /* of the record, by role */
-    struct kvtrace_pages_room {                              /* of its page tables */
-        int64_t *numbers;
-        size_t count, capacity;
-    } pages;
-};
-
 struct trace_recorder *trace_recorder_open(struct kvtrace_writer *writer, int64_t start_us,
                                            const uint8_t key[TRACE_KEY_BYTES])
 {
     struct trace_recorder *recorder = calloc(1, sizeof(*recorder));
-
     struct kvr_error ignored;
 
     if (recorder == NULL)
@@ -78,15 +58,14 @@ uint64_t trace_recorder_transfers(const struct trace_recorder *recorder)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* "" where the member is null, or no text. */
-static const char *text_of(const json_t *object, const char *key)
+const char *recorder_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
     return text != NULL ? text : "";
 }
 
-static int64_t number_of(const json_t *object, const char *key)
+int64_t recorder_number(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
 }
@@ -118,7 +97,7 @@ static void hash_id(const struct trace_recorder *recorder, const char *id, char 
     snprintf(to, room, "%016" PRIx64, trace_hash(recorder->key, id, strlen(id)));
 }
 
-static kvr_status put(struct trace_recorder *recorder, struct kvr_error *error)
+kvr_status recorder_put(struct trace_recorder *recorder, struct kvr_error *error)
 {
     int64_t at_us;
 
@@ -138,204 +117,7 @@ kvr_status trace_recorder_finish(struct trace_recorder *recorder, struct kvr_err
     return status == KVR_NOT_FOUND ? KVR_OK : status;
 }
 
-/* ---- agents ---------------------------------------------------------------------------------- */
-
-static int64_t find_agent(const struct trace_recorder *recorder, const char *name, kvr_role role)
-{
-    for (int64_t i = 0; i < recorder->book.agent_count; i++)
-        if (recorder->book.agents[i]->role == role &&
-            strcmp(recorder->book.agents[i]->name, name) == 0)
-            return i;
-    return KVTRACE_NONE;
-}
-
-static void set_rails(struct kvtrace_agent *agent, const json_t *rails)
-{
-    size_t index;
-    json_t *rail;
-
-    json_array_foreach(rails, index, rail)
-    {
-        struct kvtrace_rail *one = &agent->rails[index];
-
-        if (index == KVR_RAILS_MAX)
-            break;
-        copy_text(one->name, sizeof(one->name), text_of(rail, "name"));
-        copy_text(one->provider, sizeof(one->provider), text_of(rail, "provider"));
-        copy_text(one->plane, sizeof(one->plane),
-                  text_of(json_object_get(rail, "traits"), "plane"));
-        one->speed_bps = number_of(rail, "speed_bits_per_second");
-        one->group = number_of(rail, "group");
-        agent->rail_count = index + 1;
-    }
-}
-
-/* Also one that a transfer names and the scheduler knows no more. */
-static kvr_status add_agent(struct trace_recorder *recorder, const char *name, kvr_role role,
-                            const json_t *agent, struct kvr_error *error)
-{
-    struct kvtrace_agent *one = &recorder->record.agent;
-
-    kvtrace_clear(&recorder->record, KVTRACE_AGENT);
-    one->number = recorder->book.agent_count;
-    one->role = role;
-    copy_text(one->name, sizeof(one->name), name);
-    if (agent != NULL) {
-        copy_text(one->host, sizeof(one->host), text_of(agent, "host"));
-        copy_text(one->version, sizeof(one->version), text_of(agent, "version"));
-        copy_text(one->options, sizeof(one->options), text_of(agent, "options"));
-        set_rails(one, json_object_get(agent, "rails"));
-    }
-    return put(recorder, error);
-}
-
-static int64_t find_geometry(const struct trace_recorder *recorder,
-                             const struct kvtrace_geometry *wanted)
-{
-    for (int64_t i = 0; i < recorder->book.geometry_count; i++) {
-        const struct kvtrace_geometry *one = recorder->book.geometries[i];
-
-        if (strcmp(one->model, wanted->model) == 0 && strcmp(one->dtype, wanted->dtype) == 0 &&
-            one->layers == wanted->layers && one->group_count == wanted->group_count &&
-            memcmp(one->groups, wanted->groups, one->group_count * sizeof(one->groups[0])) == 0)
-            return i;
-    }
-    return KVTRACE_NONE;
-}
-
-/* A group's place is its number. Which layers look back no farther than a window, no agent knows.
- */
-static void set_geometry(struct kvtrace_geometry *one, const char *text)
-{
-    struct kvr_geometry geometry;
-
-    if (!kvr_geometry_read(text, &geometry))
-        return;
-    copy_text(one->dtype, sizeof(one->dtype), geometry.dtype);
-    one->layers = geometry.layers;
-    for (uint32_t i = 0; i < geometry.group_count; i++) {
-        const struct kvr_geometry_group *group = &geometry.groups[i];
-        struct kvtrace_kv_group *to = &one->groups[group->group];
-
-        if (group->page_tokens == 0)
-            copy_text(to->kind, sizeof(to->kind), "state");
-        to->layers = group->layers;
-        to->page_tokens = group->page_tokens;
-        to->page_bytes = (int64_t)group->page_bytes;
-        if (one->group_count <= group->group)
-            one->group_count = group->group + 1;
-    }
-}
-
-/* Of an older agent, and of an engine that is gone, the model's name alone is known, or nothing. */
-static kvr_status geometry_of(struct trace_recorder *recorder, const json_t *engine,
-                              int64_t *ret_number, struct kvr_error *error)
-{
-    struct kvtrace_geometry *one = &recorder->record.geometry;
-
-    *ret_number = KVTRACE_NONE;
-    kvtrace_clear(&recorder->record, KVTRACE_GEOMETRY);
-    copy_text(one->model, sizeof(one->model), text_of(engine, "model"));
-    set_geometry(one, text_of(engine, "geometry"));
-    if (one->model[0] == '\0' && one->group_count == 0)
-        return KVR_OK;
-    *ret_number = find_geometry(recorder, one);
-    if (*ret_number != KVTRACE_NONE)
-        return KVR_OK;
-    *ret_number = one->number = recorder->book.geometry_count;
-    return put(recorder, error);
-}
-
-static kvr_status add_engine(struct trace_recorder *recorder, int64_t agent, const json_t *engine,
-                             struct kvr_error *error)
-{
-    struct kvtrace_engine *one = &recorder->record.engine;
-    int64_t geometry;
-
-    KVR_TRY(geometry_of(recorder, engine, &geometry, error));
-    kvtrace_clear(&recorder->record, KVTRACE_ENGINE);
-    one->number = recorder->book.engine_count;
-    one->agent = agent;
-    one->geometry = geometry;
-    copy_text(one->name, sizeof(one->name), text_of(engine, "engine"));
-    one->tp = number_of(engine, "tp");
-    one->tp_size = number_of(engine, "tp_size");
-    one->pp = number_of(engine, "pp");
-    one->pp_size = number_of(engine, "pp_size");
-    return put(recorder, error);
-}
-
-static kvr_status add_dropped(struct trace_recorder *recorder, int64_t agent, int64_t count,
-                              const char *what, struct kvr_error *error)
-{
-    if (count <= 0)
-        return KVR_OK;
-    kvtrace_clear(&recorder->record, KVTRACE_DROPPED);
-    recorder->record.dropped = (struct kvtrace_dropped){.agent = agent, .count = count};
-    copy_text(recorder->record.dropped.what, sizeof(recorder->record.dropped.what), what);
-    return put(recorder, error);
-}
-
-kvr_status trace_record_agents(struct trace_recorder *recorder, const json_t *agents,
-                               struct kvr_error *error)
-{
-    size_t index, place;
-    json_t *agent, *engine;
-
-    json_array_foreach(agents, index, agent)
-    {
-        bool source = strcmp(text_of(agent, "role"), "prefill") == 0;
-        int64_t number = recorder->book.agent_count;
-
-        KVR_TRY(add_agent(recorder, text_of(agent, "name"),
-                          source ? KVR_ROLE_SOURCE : KVR_ROLE_TARGET, agent, error));
-        json_array_foreach(json_object_get(agent, "engines"), place, engine)
-            KVR_TRY(add_engine(recorder, number, engine, error));
-        KVR_TRY(add_dropped(recorder, number, number_of(agent, "events_dropped"),
-                            "events since the agent's start", error));
-        KVR_TRY(add_dropped(recorder, number,
-                            number_of(json_object_get(agent, "counters"), "records_dropped"),
-                            "spans or page tables since the agent's start", error));
-    }
-    return KVR_OK;
-}
-
 /* ---- transfers ------------------------------------------------------------------------------- */
-
-static int64_t find_engine(const struct trace_recorder *recorder, int64_t agent, const json_t *side)
-{
-    const char *name = text_of(side, "engine");
-
-    for (int64_t i = 0; i < recorder->book.engine_count && name[0] != '\0'; i++) {
-        const struct kvtrace_engine *engine = recorder->book.engines[i];
-
-        if (engine->agent == agent && strcmp(engine->name, name) == 0 &&
-            engine->tp == number_of(side, "tp") && engine->pp == number_of(side, "pp"))
-            return i;
-    }
-    return KVTRACE_NONE;
-}
-
-/* What a transfer names and no agent has any more is added first. */
-static kvr_status find_side(struct trace_recorder *recorder, const json_t *side, kvr_role role,
-                            int64_t *ret_agent, int64_t *ret_engine, struct kvr_error *error)
-{
-    const char *name = text_of(side, "agent");
-
-    *ret_agent = *ret_engine = KVTRACE_NONE;
-    if (name[0] == '\0')
-        return KVR_OK;
-    *ret_agent = find_agent(recorder, name, role);
-    if (*ret_agent == KVTRACE_NONE) {
-        *ret_agent = recorder->book.agent_count;
-        KVR_TRY(add_agent(recorder, name, role, NULL, error));
-    }
-    *ret_engine = find_engine(recorder, *ret_agent, side);
-    if (*ret_engine != KVTRACE_NONE || text_of(side, "engine")[0] == '\0')
-        return KVR_OK;
-    *ret_engine = recorder->book.engine_count;
-    return add_engine(recorder, *ret_agent, side, error);
-}
 
 /* The rows of a list; width: numbers of one. Wrong ones, or too many, are left out. */
 static size_t read_rows(const json_t *list, size_t width, size_t room, int64_t *to)
@@ -374,7 +156,7 @@ static void set_spans(struct trace_recorder *recorder, kvr_role role, const json
     int64_t *layers = recorder->rows[role], *rails = layers + 2 * KVR_LAYERS_MAX;
     size_t count = read_rows(json_object_get(spans, "layers_us"), 2, 2 * KVR_LAYERS_MAX, layers);
 
-    side->layer_first = number_of(spans, "layer_first");
+    side->layer_first = recorder_number(spans, "layer_first");
     side->layers_us = (struct kvtrace_rows){layers, count};
     count = read_rows(json_object_get(spans, "rails"), 4, 4 * KVR_RAILS_MAX, rails);
     side->rails = (struct kvtrace_rows){rails, known_rails(recorder, side->agent, rails, count)};
@@ -425,7 +207,7 @@ static void set_pages(struct trace_recorder *recorder, kvr_role role, const json
         if (side->pages_count == KVR_GROUPS_MAX)
             return;
         count = read_rows(json_object_get(group, "runs"), 2, room->capacity - room->count, numbers);
-        pages->group = number_of(group, "group");
+        pages->group = recorder_number(group, "group");
         pages->runs = (struct kvtrace_rows){numbers, count};
         room->count += count;
         side->pages_count++;
@@ -439,8 +221,8 @@ static void set_stages(struct kvtrace_transfer *transfer, const json_t *stages)
 
     json_array_foreach(stages, index, stage)
     {
-        kvr_event_kind kind = kvr_event_from_name(text_of(stage, "stage"));
-        bool source = strcmp(text_of(stage, "role"), "source") == 0;
+        kvr_event_kind kind = kvr_event_from_name(recorder_text(stage, "stage"));
+        bool source = strcmp(recorder_text(stage, "role"), "source") == 0;
         double seconds = json_number_value(json_object_get(stage, "seconds"));
 
         if (kind != KVR_EVENT_KIND_END)
@@ -451,7 +233,7 @@ static void set_stages(struct kvtrace_transfer *transfer, const json_t *stages)
 
 static kvtrace_outcome outcome_of(const json_t *transfer)
 {
-    const char *state = text_of(transfer, "state");
+    const char *state = recorder_text(transfer, "state");
 
     for (int i = 0; i < KVTRACE_OUTCOME_END; i++)
         if (strcmp(state, kvtrace_outcome_name((kvtrace_outcome)i)) == 0)
@@ -463,11 +245,12 @@ static kvtrace_outcome outcome_of(const json_t *transfer)
 static void set_reason(struct trace_recorder *recorder, const json_t *transfer)
 {
     struct kvtrace_transfer *one = &recorder->record.transfer;
-    const char *request = text_of(transfer, "request"), *detail = text_of(transfer, "detail");
+    const char *request = recorder_text(transfer, "request"),
+               *detail = recorder_text(transfer, "detail");
     bool known;
 
-    (void)kvr_status_from_name(text_of(transfer, "reason"), &known);
-    copy_text(one->reason, sizeof(one->reason), known ? text_of(transfer, "reason") : "");
+    (void)kvr_status_from_name(recorder_text(transfer, "reason"), &known);
+    copy_text(one->reason, sizeof(one->reason), known ? recorder_text(transfer, "reason") : "");
     if (recorder->plain || request[0] == '\0' || strstr(detail, request) == NULL)
         copy_text(one->detail, sizeof(one->detail), detail);
 }
@@ -476,20 +259,20 @@ static void set_amounts(struct trace_recorder *recorder, const json_t *transfer)
 {
     struct kvtrace_transfer *one = &recorder->record.transfer;
 
-    hash_id(recorder, text_of(transfer, "id"), one->id, sizeof(one->id));
-    hash_id(recorder, text_of(transfer, "request"), one->request, sizeof(one->request));
-    copy_text(one->tenant, sizeof(one->tenant), text_of(transfer, "tenant"));
-    one->attempt = number_of(transfer, "attempt");
-    one->at_us = number_of(transfer, "opened_us") - recorder->start_us;
-    one->tokens = number_of(transfer, "tokens");
-    one->skip_tokens = number_of(transfer, "skip_tokens");
+    hash_id(recorder, recorder_text(transfer, "id"), one->id, sizeof(one->id));
+    hash_id(recorder, recorder_text(transfer, "request"), one->request, sizeof(one->request));
+    copy_text(one->tenant, sizeof(one->tenant), recorder_text(transfer, "tenant"));
+    one->attempt = recorder_number(transfer, "attempt");
+    one->at_us = recorder_number(transfer, "opened_us") - recorder->start_us;
+    one->tokens = recorder_number(transfer, "tokens");
+    one->skip_tokens = recorder_number(transfer, "skip_tokens");
     if (one->skip_tokens > one->tokens)
         one->skip_tokens = one->tokens;
-    one->bytes = number_of(transfer, "bytes");
-    one->layers = number_of(transfer, "layers");
-    one->chunks = number_of(transfer, "chunks");
-    one->retries = number_of(transfer, "retries");
-    one->pieces = number_of(transfer, "pieces");
+    one->bytes = recorder_number(transfer, "bytes");
+    one->layers = recorder_number(transfer, "layers");
+    one->chunks = recorder_number(transfer, "chunks");
+    one->retries = recorder_number(transfer, "retries");
+    one->pieces = recorder_number(transfer, "pieces");
     one->outcome = outcome_of(transfer);
     set_reason(recorder, transfer);
     set_stages(one, json_object_get(transfer, "stages"));
@@ -498,7 +281,7 @@ static void set_amounts(struct trace_recorder *recorder, const json_t *transfer)
 /* False: it was written when it had not ended, or *ret_status says that there is no memory. */
 static bool is_new(struct trace_recorder *recorder, const json_t *transfer, kvr_status *ret_status)
 {
-    const char *id = text_of(transfer, "id");
+    const char *id = recorder_text(transfer, "id");
     struct live *live;
 
     *ret_status = KVR_OK;
@@ -527,8 +310,8 @@ kvr_status trace_record_transfer(struct trace_recorder *recorder, const json_t *
         return status == KVR_OK ? KVR_OK
                                 : kvr_error_set(error, status, "trace", "no memory for a transfer");
     for (int role = 0; role < 2; role++)
-        KVR_TRY(find_side(recorder, json_object_get(transfer, names[role]), (kvr_role)role,
-                          &agents[role], &engines[role], error));
+        KVR_TRY(recorder_side(recorder, json_object_get(transfer, names[role]), (kvr_role)role,
+                              &agents[role], &engines[role], error));
     recorder->pages.count = 0;
     if (!pages_room(recorder, count_numbers(json_object_get(pages, names[KVR_ROLE_SOURCE])) +
                                   count_numbers(json_object_get(pages, names[KVR_ROLE_TARGET]))))
@@ -541,22 +324,14 @@ kvr_status trace_record_transfer(struct trace_recorder *recorder, const json_t *
 
         side->agent = agents[role];
         side->engine = engines[role];
-        side->path = kvr_path_from_name(text_of(given, "path"));
+        side->path = kvr_path_from_name(recorder_text(given, "path"));
         set_spans(recorder, (kvr_role)role,
                   json_object_get(json_object_get(transfer, "spans"), names[role]));
         set_pages(recorder, (kvr_role)role, json_object_get(pages, names[role]));
     }
-    KVR_TRY(put(recorder, error));
+    KVR_TRY(recorder_put(recorder, error));
     recorder->transfers++;
     return KVR_OK;
-}
-
-/* An agent is found by its name, whatever its role. */
-static int64_t agent_of(const struct trace_recorder *recorder, const char *name)
-{
-    int64_t number = find_agent(recorder, name, KVR_ROLE_SOURCE);
-
-    return number != KVTRACE_NONE ? number : find_agent(recorder, name, KVR_ROLE_TARGET);
 }
 
 /* Of one that began before the recording, the part in it. A text of another agent's name stays: it
@@ -565,11 +340,11 @@ kvr_status trace_record_fault(struct trace_recorder *recorder, const json_t *fau
                               struct kvr_error *error)
 {
     struct kvtrace_fault *one = &recorder->record.fault;
-    int64_t agent = agent_of(recorder, text_of(fault, "agent"));
+    int64_t agent = recorder_agent(recorder, recorder_text(fault, "agent"));
     const json_t *rail = json_object_get(fault, "rail");
     const struct kvtrace_agent *known = kvtrace_book_agent(&recorder->book, agent);
-    int64_t at = moment_of(recorder, text_of(fault, "at"));
-    int64_t until = moment_of(recorder, text_of(fault, "until"));
+    int64_t at = moment_of(recorder, recorder_text(fault, "at"));
+    int64_t until = moment_of(recorder, recorder_text(fault, "until"));
 
     kvtrace_clear(&recorder->record, KVTRACE_FAULT);
     one->at_us = at > 0 ? at : 0;
@@ -578,10 +353,10 @@ kvr_status trace_record_fault(struct trace_recorder *recorder, const json_t *fau
     if (json_is_integer(rail) && known != NULL &&
         json_integer_value(rail) < (json_int_t)known->rail_count)
         one->rail = json_integer_value(rail);
-    one->amount = number_of(fault, "amount");
-    copy_text(one->kind, sizeof(one->kind), text_of(fault, "kind"));
-    copy_text(one->text, sizeof(one->text), text_of(fault, "text"));
-    return put(recorder, error);
+    one->amount = recorder_number(fault, "amount");
+    copy_text(one->kind, sizeof(one->kind), recorder_text(fault, "kind"));
+    copy_text(one->text, sizeof(one->text), recorder_text(fault, "text"));
+    return recorder_put(recorder, error);
 }
 
 kvr_status trace_record_mark(struct trace_recorder *recorder, const json_t *mark,
@@ -590,10 +365,10 @@ kvr_status trace_record_mark(struct trace_recorder *recorder, const json_t *mark
     struct kvtrace_mark *one = &recorder->record.mark;
 
     kvtrace_clear(&recorder->record, KVTRACE_MARK);
-    one->at_us = moment_of(recorder, text_of(mark, "at"));
-    one->agent = agent_of(recorder, text_of(mark, "agent"));
-    copy_text(one->kind, sizeof(one->kind), text_of(mark, "kind"));
-    copy_text(one->before, sizeof(one->before), text_of(mark, "before"));
-    copy_text(one->after, sizeof(one->after), text_of(mark, "after"));
-    return put(recorder, error);
+    one->at_us = moment_of(recorder, recorder_text(mark, "at"));
+    one->agent = recorder_agent(recorder, recorder_text(mark, "agent"));
+    copy_text(one->kind, sizeof(one->kind), recorder_text(mark, "kind"));
+    copy_text(one->before, sizeof(one->before), recorder_text(mark, "before"));
+    copy_text(one->after, sizeof(one->after), recorder_text(mark, "after"));
+    return recorder_put(recorder, error);
 }

@@ -17,9 +17,13 @@ struct trace_recorder *trace_recorder_open(struct kvtrace_writer *writer, int64_
                                            const uint8_t key[TRACE_KEY_BYTES]);
 struct trace_recorder *trace_recorder_close(struct trace_recorder *recorder); /* returns NULL */
 
-/* Agents, engines and what was dropped, of /api/v1/agents. First of all. */
+/* Agents and what was dropped, of /api/v1/agents. First of all. */
 KVR_MUST_CHECK kvr_status trace_record_agents(struct trace_recorder *recorder, const json_t *agents,
                                               struct kvr_error *error);
+/* One of that agent: of /api/v1/engines, or of /api/v1/agents. One that was written before, and one
+ * of an agent that was not, is left out. Before the transfers. */
+KVR_MUST_CHECK kvr_status trace_record_engine(struct trace_recorder *recorder, const char *agent,
+                                              const json_t *engine, struct kvr_error *error);
 /* One of /api/v1/transfers?trace=yes. A transfer that was written before is left out. */
 KVR_MUST_CHECK kvr_status trace_record_transfer(struct trace_recorder *recorder,
                                                 const json_t *transfer, struct kvr_error *error);
