@@ -349,7 +349,7 @@ void fleet_forget_stored(struct fleet *fleet)
 {
     pthread_mutex_lock(&fleet->lock);
     for (int i = 0; i < fleet->count; i++)
-        fleet->members[i]->stored_ns = 0;
+        fleet->members[i]->stored_ns = fleet->members[i]->seen_ns = 0;
     pthread_mutex_unlock(&fleet->lock);
 }
 

@@ -7,8 +7,8 @@
 /* An engine that goes on is stored so often. */
 #define ENGINES_SEEN_NS ((int64_t)(60 * KVR_S))
 
-/* The writer's. Of a rank that was seen before, what the report says counts; regions and geometry
- * stay those of the report with most regions. */
+/* The writer's. A rank that was seen before becomes what the report says, if that is of no earlier
+ * generation; regions and geometry stay those of the generation's report with most regions. */
 bool store_see_engine(struct store *store, const char *agent, const struct kvr_engine_facts *engine,
                       int64_t now_ns);
 

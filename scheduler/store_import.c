@@ -20,9 +20,17 @@
 #define COLUMN_UPDATED    15
 #define COLUMN_LAST_EVENT 68
 
-/* Copied row by row. Transfers and events are apart: their ids change. */
-static const char *const tables[] = {"agents", "rails",   "engines", "positions", "orders",
-                                     "audit",  "rollups", "marks",   "faults",    "engines_seen"};
+/* Copied row by row. Transfers and events are apart: their ids change. The ids of engines are the
+ * database's, too: a rank may be there already. */
+static const struct import_table {
+    const char *name, *columns; /* "*": all, with their ids */
+} tables[] = {
+    {"agents", "*"},  {"rails", "*"},
+    {"engines", "*"}, {"positions", "*"},
+    {"orders", "*"},  {"audit", "*"},
+    {"rollups", "*"}, {"marks", "*"},
+    {"faults", "*"},  {"engines_seen", "agent, " ENGINE_COLUMNS ", first_ns, last_ns"},
+};
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
 struct import {
@@ -73,9 +81,11 @@ static bool prepare(const struct import *import, const char *sql, sqlite3_stmt *
 
 /* ---- tables that keep their ids ---- */
 
-static void insert_text(const char *table, int columns, char *sql, size_t room)
+static void insert_text(const struct import_table *table, int columns, char *sql, size_t room)
 {
-    size_t used = (size_t)snprintf(sql, room, "INSERT INTO %s VALUES ($1", table);
+    bool all = strcmp(table->columns, "*") == 0;
+    size_t used = (size_t)snprintf(sql, room, "INSERT INTO %s %s%s%s VALUES ($1", table->name,
+                                   all ? "" : "(", all ? "" : table->columns, all ? "" : ")");
 
     for (int i = 2; i <= columns; i++)
         used += (size_t)snprintf(sql + used, room - used, ", $%d", i);
@@ -83,7 +93,8 @@ static void insert_text(const char *table, int columns, char *sql, size_t room)
 }
 
 /* So many rows; *ret_more: perhaps there are others. */
-static bool copy_some(struct import *import, const char *table, sqlite3_stmt *rows, bool *ret_more)
+static bool copy_some(struct import *import, const struct import_table *table, sqlite3_stmt *rows,
+                      bool *ret_more)
 {
     struct store_parameter columns[STORE_PARAMETERS_MAX];
     char sql[1024];
@@ -102,13 +113,13 @@ static bool copy_some(struct import *import, const char *table, sqlite3_stmt *ro
     return sent && (result == SQLITE_ROW || result == SQLITE_DONE);
 }
 
-static kvr_status copy_table(struct import *import, const char *table)
+static kvr_status copy_table(struct import *import, const struct import_table *table)
 {
     sqlite3_stmt *rows = NULL;
     bool more = true, copied = true;
-    char sql[64];
+    char sql[256];
 
-    snprintf(sql, sizeof(sql), "SELECT * FROM %s", table);
+    snprintf(sql, sizeof(sql), "SELECT %s FROM %s", table->columns, table->name);
     if (!prepare(import, sql, &rows))
         return source_failed(import);
     while (more && copied && must_stop(import) == KVR_OK)
@@ -345,7 +356,7 @@ static kvr_status compare(const struct import *import, const char *table, uint64
     uint64_t there = 0;
 
     KVR_TRY(count_source(import, table, &there));
-    printf("%-10s %12" PRIu64 " %12" PRIu64 "\n", table, there, here);
+    printf("%-12s %12" PRIu64 " %12" PRIu64 "\n", table, there, here);
     return here >= there ? KVR_OK
                          : kvr_error_set(import->error, KVR_INVALID, "import",
                                          "of %" PRIu64 " rows of %s, %" PRIu64
@@ -355,13 +366,13 @@ static kvr_status compare(const struct import *import, const char *table, uint64
 
 static kvr_status compare_all(const struct import *import)
 {
-    printf("%-10s %12s %12s\n", "table", "kvrail.db", "PostgreSQL");
+    printf("%-12s %12s %12s\n", "table", "kvrail.db", "PostgreSQL");
     KVR_TRY(compare(import, "transfers", import->moved + import->there));
     for (size_t i = 0; i < TABLES; i++) {
         uint64_t here = 0;
 
-        KVR_TRY(count_target(import, tables[i], &here));
-        KVR_TRY(compare(import, tables[i], here));
+        KVR_TRY(count_target(import, tables[i].name, &here));
+        KVR_TRY(compare(import, tables[i].name, here));
     }
     printf("%" PRIu64 " transfers were moved, %" PRIu64 " were there already\n", import->moved,
            import->there);
@@ -375,16 +386,13 @@ static kvr_status compare_all(const struct import *import)
 /* Schedulers that use the database count anew, and ids of audit, faults and orders go on. */
 static kvr_status settle(struct import *import)
 {
-    static const char *const sqls[] = {
-        "DELETE FROM schedulers",
-        "SELECT setval(pg_get_serial_sequence('orders', 'number'), "
-        "(SELECT coalesce(max(number), 0) + 1 FROM orders), false)",
-        "SELECT setval(pg_get_serial_sequence('audit', 'id'), "
-        "(SELECT coalesce(max(id), 0) + 1 FROM audit), false)",
-        "SELECT setval(pg_get_serial_sequence('faults', 'id'), "
-        "(SELECT coalesce(max(id), 0) + 1 FROM faults), false)",
-        "SELECT setval(pg_get_serial_sequence('engines_seen', 'id'), "
-        "(SELECT coalesce(max(id), 0) + 1 FROM engines_seen), false)"};
+    static const char *const sqls[] = {"DELETE FROM schedulers",
+                                       "SELECT setval(pg_get_serial_sequence('orders', 'number'), "
+                                       "(SELECT coalesce(max(number), 0) + 1 FROM orders), false)",
+                                       "SELECT setval(pg_get_serial_sequence('audit', 'id'), "
+                                       "(SELECT coalesce(max(id), 0) + 1 FROM audit), false)",
+                                       "SELECT setval(pg_get_serial_sequence('faults', 'id'), "
+                                       "(SELECT coalesce(max(id), 0) + 1 FROM faults), false)"};
     bool settled = store_begin(import->to);
 
     for (size_t i = 0; i < sizeof(sqls) / sizeof(sqls[0]) && settled; i++)
@@ -430,7 +438,7 @@ kvr_status import_run(const char *file, const struct store_place *to, struct kvr
     if (status == KVR_OK)
         status = copy_transfers(&import);
     for (size_t i = 0; i < TABLES && status == KVR_OK; i++)
-        status = copy_table(&import, tables[i]);
+        status = copy_table(&import, &tables[i]);
     if (status == KVR_OK)
         status = settle(&import);
     if (status == KVR_OK)

@@ -204,16 +204,75 @@ static void the_api_has_pages_of_them(void **state)
     json_decref(ask(fixture, "engine", "x", 400));
 }
 
-/* What an agent that is silent now had attached when the scheduler went. */
+/* Its uuid stays, its regions need not. The report has the running one first. */
+static void an_engine_that_starts_anew_is_the_newer_one(void **state)
+{
+    static struct kvr_agent_facts facts;
+    struct fixture *fixture = *state;
+    struct kvr_report one = report_of("decode-0", 0, NULL, 0);
+    uint64_t acknowledged;
+
+    memset(&facts, 0, sizeof(facts));
+    one.facts = &facts;
+    facts.engine_count = facts.gone_count = 1;
+    strcpy(facts.engines[0].name, "new");
+    strcpy(facts.engines[0].geometry, WHOLE);
+    strcpy(facts.engines[1].name, "old");
+    strcpy(facts.engines[1].geometry, "float16 2 0:2:16:64");
+    facts.engines[0].rank.tp = facts.engines[1].rank.tp = 1;
+    facts.engines[0].rank.generation = 8;
+    facts.engines[1].rank.generation = 7;
+    facts.engines[0].region_count = 1;
+    facts.engines[1].region_count = 5;
+    assert_int_equal(apply_one(fixture, &one, &acknowledged), KVR_OK);
+    sees(fixture, &all, "new 1 " WHOLE " 0-0;");
+    facts.engine_count = 0; /* the old one alone: a report that waited */
+    facts.engines[0] = facts.engines[1];
+    assert_int_equal(apply_at(fixture, &one, WALL + MINUTE_NS, &acknowledged), KVR_OK);
+    sees(fixture, &all, "new 1 " WHOLE " 0-0;");
+    strcpy(facts.engines[0].name, "newest");
+    facts.engines[0].rank.generation = 9;
+    facts.engines[0].region_count = 0;
+    facts.engines[0].geometry[0] = '\0';
+    assert_int_equal(apply_at(fixture, &one, WALL + MINUTE_NS, &acknowledged), KVR_OK);
+    sees(fixture, &all, "newest 0  0-1;");
+}
+
+/* A commit failed after the fleet was told: the same report comes again. */
+static void what_was_not_stored_is_stored_later(void **state)
+{
+    struct fixture *fixture = *state;
+
+    report_at(fixture, WALL, "e", 1, WHOLE);
+    store_execute(fixture, "DELETE FROM engines_seen");
+    fleet_forget_stored(fixture->fleet);
+    report_at(fixture, WALL + 1, "e", 1, WHOLE);
+    sees(fixture, &all, "e 1 " WHOLE " 0-0;");
+}
+
+struct loaded {
+    char geometry[KVR_GEOMETRY_BYTES];
+};
+
+static void keep_geometry(void *self, const struct agent_view *agent)
+{
+    struct loaded *loaded = self;
+
+    if (agent->facts->engine_count == 1)
+        strcpy(loaded->geometry, agent->facts->engines[0].geometry);
+}
+
 static void attached_engines_outlive_the_scheduler(void **state)
 {
     struct fixture *fixture = *state;
-    struct seen seen = {""};
+    struct loaded loaded = {""};
 
     report_at(fixture, WALL, "e", 1, WHOLE);
-    assert_int_equal(
-        store_number(fixture, "SELECT count(*) FROM engines WHERE geometry = '" WHOLE "'"), 1);
-    assert_true(store_list_engines(fixture->store, &all, add, &seen));
+    fleet_close(fixture->fleet);
+    fixture->fleet = fleet_open();
+    assert_true(fleet_load(fixture->fleet, fixture->store));
+    assert_true(fleet_each(fixture->fleet, kvr_clock_now(), keep_geometry, &loaded));
+    assert_string_equal(loaded.geometry, WHOLE);
 }
 
 int main(void)
@@ -225,6 +284,8 @@ int main(void)
         WITH_STORE(a_window_has_those_that_were_there),
         WITH_STORE(a_scheduler_that_starts_anew_adds_no_second_row),
         WITH_STORE(old_engines_are_removed),
+        WITH_STORE(an_engine_that_starts_anew_is_the_newer_one),
+        WITH_STORE(what_was_not_stored_is_stored_later),
         WITH_STORE(the_api_has_pages_of_them),
         WITH_STORE(attached_engines_outlive_the_scheduler),
     };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "scheduler/store_engines.h"
 #include "scheduler/store_import.h"
 #include "scheduler/store_sqlite.h"
 #include "tests/support/store_case.h"
@@ -186,6 +187,33 @@ static void a_cut_import_goes_on(void **state)
     assert_int_equal(store_number(c->to, "SELECT count(*) FROM transfers"), TRANSFERS);
 }
 
+static void see(struct fixture *fixture, const char *name, uint8_t number)
+{
+    struct kvr_engine_facts engine = {.region_count = number};
+
+    strcpy(engine.name, name);
+    engine.rank.engine.bytes[0] = number;
+    assert_true(store_begin(fixture->store));
+    assert_true(store_see_engine(fixture->store, "decode-0", &engine, WALL));
+    assert_true(store_commit(fixture->store));
+}
+
+/* A scheduler saw one of them there, and another one, under the same ids. */
+static void engines_that_are_there_stay(void **state)
+{
+    struct case_of *c = *state;
+
+    see(&c->from, "one", 1);
+    see(&c->from, "two", 2);
+    see(c->to, "other", 3);
+    see(c->to, "two there", 2);
+    assert_int_equal(import(c, -1), 0);
+    assert_int_equal(store_number(c->to, "SELECT count(*) FROM engines_seen"), 3);
+    assert_int_equal(
+        store_number(c->to, "SELECT count(*) FROM engines_seen WHERE name IN ('one', 'two')"), 1);
+    see(c->to, "next", 4);
+}
+
 /* A scheduler has used the database since; its rows stay, and the numbers go on. */
 static void a_used_database_keeps_its_own(void **state)
 {
@@ -272,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_BOTH(a_history_comes_whole),
         WITH_BOTH(a_cut_import_goes_on),
+        WITH_BOTH(engines_that_are_there_stay),
         WITH_BOTH(a_used_database_keeps_its_own),
         WITH_BOTH(a_wrong_clock_moves_no_later_id),
         WITH_BOTH(an_import_that_a_signal_ended_goes_on_later),
