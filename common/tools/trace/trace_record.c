@@ -195,17 +195,17 @@ static kvr_status record_transfers(struct recording *recording, struct kvr_error
     return KVR_OK;
 }
 
-/* One page of those that have gone, too. *ret_next "": there is no more. */
+/* One page of engines, also of those that have gone. *ret_next "": there is no more. */
 static kvr_status record_engines_page(struct recording *recording, char ret_next[64],
                                       struct kvr_error *error)
 {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], from[KVR_RFC3339_BYTES];
     json_t *answer, *engine;
     size_t index;
     kvr_status status = KVR_OK;
 
-    snprintf(path, sizeof(path), "/api/v1/engines?limit=%u", PAGE);
-    add_window(recording, path);
+    snprintf(path, sizeof(path), "/api/v1/engines?limit=%d", PAGE);
+    add_parameter(path, "from", kvr_clock_rfc3339(recording->from, from));
     add_parameter(path, "after", ret_next);
     ret_next[0] = '\0';
     answer = scheduler_get(&recording->options->scheduler, path, NULL, error);
