@@ -238,7 +238,7 @@ static void an_engine_that_starts_anew_is_the_newer_one(void **state)
     sees(fixture, &all, "newest 0  0-1;");
 }
 
-/* A commit failed after the fleet was told: the same report comes again. */
+/* A commit failed after the fleet had taken the report, which comes again. */
 static void what_was_not_stored_is_stored_later(void **state)
 {
     struct fixture *fixture = *state;
