@@ -247,7 +247,8 @@ def a_stranger_finds_the_slowest_card(scene):
     page.until("window.stream !== undefined")
     page.run(UNEVEN)
     shows(page, "#slowest-now", "The slowest card now is rail 1 of uneven.")
-    moved = [float(amount) * {"M": 1, "G": 1000}[unit] for amount, unit in re.findall(r"([0-9.]+) (M|G)B/s", page.text("#slowest-now"))]
+    moved = [float(amount.replace(",", "")) * {"M": 1, "G": 1000}[unit]
+             for amount, unit in re.findall(r"([0-9.,]+) (M|G)B/s", page.text("#slowest-now"))]
     check(len(moved) == 2 and 9 < moved[1] / moved[0] < 11, f"the rates are {moved}")
     page = show(scene, "overview")
     shows(page, "#slowest-now", "The slowest card now is rdmap81s0 of prefill-1, which is down.")  # no click
