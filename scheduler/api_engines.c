@@ -27,17 +27,6 @@ static void add_engine(void *self, const struct stored_engine *engine)
     list->count++;
 }
 
-static bool parse_time(const struct api_query *query, const char *name, int64_t *ns,
-                       struct api_answer *answer)
-{
-    const char *text = api_parameter(query, name);
-
-    if (text == NULL || api_time(text, ns))
-        return true;
-    api_bad_request(answer, name, API_NO_TIME, text);
-    return false;
-}
-
 static bool parse(const struct api_query *query, struct engine_filter *filter,
                   struct api_answer *answer)
 {
@@ -45,8 +34,8 @@ static bool parse(const struct api_query *query, struct engine_filter *filter,
 
     *filter = (struct engine_filter){.until_ns = INT64_MAX};
     if (!api_parse_name(query, "agent", "agent", &filter->agent, answer) ||
-        !parse_time(query, "from", &filter->from_ns, answer) ||
-        !parse_time(query, "until", &filter->until_ns, answer) ||
+        !api_parse_time(query, "from", &filter->from_ns, answer) ||
+        !api_parse_time(query, "until", &filter->until_ns, answer) ||
         !api_parse_page(query, &page, answer))
         return false;
     if (page.before_ns != 0) {

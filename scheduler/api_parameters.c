@@ -289,6 +289,17 @@ bool api_parse_name(const struct api_query *query, const char *parameter, const 
     return false;
 }
 
+bool api_parse_time(const struct api_query *query, const char *parameter, int64_t *ns,
+                    struct api_answer *ret_answer)
+{
+    const char *text = api_parameter(query, parameter);
+
+    if (text == NULL || api_time(text, ns))
+        return true;
+    api_bad_request(ret_answer, parameter, API_NO_TIME, text);
+    return false;
+}
+
 bool api_parse_limit(const struct api_query *query, uint32_t *limit, struct api_answer *ret_answer)
 {
     const char *text = api_parameter(query, "limit");

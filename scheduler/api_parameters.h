@@ -73,6 +73,9 @@ bool api_uuid(const char *text, struct kvr_uuid *ret_uuid);
  * none, and *ret_answer says so. */
 bool api_parse_name(const struct api_query *query, const char *parameter, const char *noun,
                     const char **ret_name, struct api_answer *ret_answer);
+/* The time in that parameter; unchanged where it is not given. False as above. */
+bool api_parse_time(const struct api_query *query, const char *parameter, int64_t *ns,
+                    struct api_answer *ret_answer);
 /* Rows of an answer; unchanged where it is not given. False as above. */
 bool api_parse_limit(const struct api_query *query, uint32_t *limit, struct api_answer *ret_answer);
 

@@ -11,15 +11,12 @@
 static bool parse_time(const struct api_query *query, const char *name, int64_t *seconds, bool ends,
                        struct api_answer *answer)
 {
-    const char *text = api_parameter(query, name);
     int64_t ns;
 
-    if (text == NULL)
+    if (api_parameter(query, name) == NULL)
         return true;
-    if (!api_time(text, &ns)) {
-        api_bad_request(answer, name, API_NO_TIME, text);
+    if (!api_parse_time(query, name, &ns, answer))
         return false;
-    }
     *seconds = (ns + (ends ? (int64_t)KVR_S - 1 : 0)) / (int64_t)KVR_S;
     return true;
 }

@@ -188,13 +188,22 @@ static uint64_t hash_of_engines(const struct kvr_agent_facts *facts)
                        (facts->engine_count + facts->gone_count) * sizeof(facts->engines[0]));
 }
 
-/* Whether they must be stored as seen, when the agent's row is. */
+/* Of a report that differs: whether its engines must be stored as seen, too. */
 static bool engines_differ(const struct member *member, const struct kvr_report *report,
                            int64_t wall_ns)
 {
-    return differs(member, report, wall_ns) &&
-           (member->seen_hash != hash_of_engines(report->facts) ||
-            wall_ns - member->seen_ns > ENGINES_SEEN_NS);
+    return member->seen_hash != hash_of_engines(report->facts) ||
+           wall_ns - member->seen_ns > ENGINES_SEEN_NS;
+}
+
+/* The writer stores under the same conditions. */
+static void note_stored(struct member *member, const struct kvr_report *report, int64_t wall_ns)
+{
+    member->stored_ns = wall_ns;
+    if (!engines_differ(member, report, wall_ns))
+        return;
+    member->seen_ns = wall_ns;
+    member->seen_hash = hash_of_engines(report->facts);
 }
 
 /* They come with facts alone. Those of an earlier start, or of an agent that stops, do not last. */
@@ -221,12 +230,8 @@ bool fleet_update(struct fleet *fleet, const struct kvr_report *report, kvr_ns n
     pthread_mutex_lock(&fleet->lock);
     member = add(fleet, report->agent);
     if (member != NULL) {
-        if (engines_differ(member, report, wall_ns)) {
-            member->seen_ns = wall_ns;
-            member->seen_hash = hash_of_engines(report->facts);
-        }
         if (differs(member, report, wall_ns))
-            member->stored_ns = wall_ns; /* the writer stores under the same condition */
+            note_stored(member, report, wall_ns);
         if (member->row.boot != report->boot || member->row.stopped != report->leaving)
             fleet->changes++;
         take_pairs(member, report, now);

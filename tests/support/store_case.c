@@ -157,6 +157,24 @@ kvr_status apply_one(struct fixture *fixture, const struct kvr_report *report,
     return apply_at(fixture, report, WALL, ret_acknowledged);
 }
 
+json_t *store_ask(struct fixture *fixture, const char *path, const struct api_query *query,
+                  unsigned status)
+{
+    struct health *health = health_open("kvrail.db");
+    struct api *api = api_open(fixture->store, fixture->metrics, health);
+    struct api_answer answer = {0};
+    json_t *json;
+
+    api_get(api, path, query, &answer);
+    assert_int_equal(answer.status, status);
+    json = json_loads(answer.body, 0, NULL);
+    assert_non_null(json);
+    free(answer.body);
+    api_close(api);
+    health_close(health);
+    return json;
+}
+
 struct transfer get_transfer(struct fixture *fixture, uint64_t id)
 {
     struct transfer transfer = {0};

@@ -3,6 +3,7 @@
 #ifndef KVR_TESTS_STORE_CASE_H
 #define KVR_TESTS_STORE_CASE_H
 
+#include "scheduler/api.h"
 #include "scheduler/apply.h"
 #include "scheduler/ingest.h"
 #include "tests/support/folder.h"
@@ -47,6 +48,10 @@ struct transfer get_transfer(struct fixture *fixture, uint64_t id); /* that must
 /* Of store_list_transfers: counts in an int. */
 void store_count_one(void *self, const struct transfer *transfer);
 int store_count_transfers(struct fixture *fixture);
+
+/* The API's answer, the caller's; the status must be that one. */
+json_t *store_ask(struct fixture *fixture, const char *path, const struct api_query *query,
+                  unsigned status);
 
 /* SQL of the test's own, for either kind of database. */
 void store_execute(struct fixture *fixture, const char *sql);

@@ -10,20 +10,7 @@
 
 static json_t *ask(struct fixture *fixture, const char *path, unsigned status)
 {
-    struct health *health = health_open("kvrail.db");
-    struct api *api = api_open(fixture->store, fixture->metrics, health);
-    const struct api_query query = {0};
-    struct api_answer answer = {0};
-    json_t *json;
-
-    api_get(api, path, &query, &answer);
-    assert_int_equal(answer.status, status);
-    json = json_loads(answer.body, 0, NULL);
-    assert_non_null(json);
-    free(answer.body);
-    api_close(api);
-    health_close(health);
-    return json;
+    return store_ask(fixture, path, &(struct api_query){0}, status);
 }
 
 static const char timeline[] = "/api/v1/transfers/0000000000000005/timeline";

@@ -156,18 +156,8 @@ static void marks_go_after_their_time(void **state)
 static json_t *ask(struct fixture *fixture, const char *from, const char *until)
 {
     const struct api_query query = {2, {{"from", from}, {"until", until}}};
-    struct health *health = health_open("kvrail.db");
-    struct api *api = api_open(fixture->store, fixture->metrics, health);
-    struct api_answer answer = {0};
-    json_t *json;
 
-    api_get(api, "/api/v1/marks", &query, &answer);
-    assert_int_equal(answer.status, 200);
-    json = json_loads(answer.body, 0, NULL);
-    free(answer.body);
-    api_close(api);
-    health_close(health);
-    return json;
+    return store_ask(fixture, "/api/v1/marks", &query, 200);
 }
 
 static void the_api_has_a_window_of_them(void **state)

@@ -158,22 +158,11 @@ static void old_engines_are_removed(void **state)
 
 static json_t *ask(struct fixture *fixture, const char *key, const char *value, unsigned status)
 {
-    struct health *health = health_open("kvrail.db");
-    struct api *api = api_open(fixture->store, fixture->metrics, health);
     struct api_query query = {0};
-    struct api_answer answer = {0};
-    json_t *json;
 
     if (key != NULL)
         query = (struct api_query){1, {{key, value}}};
-    api_get(api, "/api/v1/engines", &query, &answer);
-    assert_int_equal(answer.status, status);
-    json = json_loads(answer.body, 0, NULL);
-    assert_non_null(json);
-    free(answer.body);
-    api_close(api);
-    health_close(health);
-    return json;
+    return store_ask(fixture, "/api/v1/engines", &query, status);
 }
 
 static void the_api_has_pages_of_them(void **state)
