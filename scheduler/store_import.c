@@ -52,21 +52,26 @@ static kvr_status source_failed(const struct import *import)
                          sqlite3_errmsg(import->source));
 }
 
-/* Between two transactions. */
-static kvr_status must_stop(const struct import *import)
+static kvr_status stopped(const struct import *import)
 {
-    struct pollfd stop = {.fd = import->stop_fd, .events = POLLIN};
-
-    if (import->stop_fd == 0 || poll(&stop, 1, 0) <= 0)
-        return KVR_OK;
     return kvr_error_set(import->error, KVR_CANCELLED, "import",
                          "a signal ended it: %" PRIu64
                          " transfers were moved (run the same command again: it goes on)",
                          import->moved);
 }
 
+/* Between two transactions. */
+static kvr_status must_stop(const struct import *import)
+{
+    struct pollfd stop = {.fd = import->stop_fd, .events = POLLIN};
+
+    return import->stop_fd == 0 || poll(&stop, 1, 0) <= 0 ? KVR_OK : stopped(import);
+}
+
 static kvr_status target_failed(const struct import *import)
 {
+    if (store_postgres(import->to)->stopped)
+        return stopped(import);
     return kvr_error_set(import->error, KVR_SYSTEM, "import",
                          "the database refused: %s (run the same command again: it goes on)",
                          store_problem(import->to));

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "scheduler/store_engines.h"
 #include "scheduler/store_import.h"
+#include "scheduler/store_postgres.h"
 #include "scheduler/store_sqlite.h"
 #include "tests/support/store_case.h"
 
@@ -293,6 +294,25 @@ static void an_import_that_a_signal_ended_goes_on_later(void **state)
     must_equal(c);
 }
 
+/* Nothing is copied into the table that is locked: the import waits where it counts the rows. */
+static void a_signal_while_rows_are_counted_is_no_failure(void **state)
+{
+    const struct itimerspec soon = {.it_value = {.tv_sec = 1}};
+    struct case_of *c = *state;
+    PGconn *other = PQconnectdb(c->to->place.url);
+    int stop_fd = c->to->place.stop_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+
+    assert_int_equal(import(c, -1), 0);
+    PQclear(PQexec(other, "BEGIN"));
+    PQclear(PQexec(other, "LOCK TABLE kvrail.rails IN ACCESS EXCLUSIVE MODE"));
+    assert_int_equal(PQtransactionStatus(other), PQTRANS_INTRANS);
+    assert_int_equal(timerfd_settime(stop_fd, 0, &soon, NULL), 0);
+    assert_int_equal(WEXITSTATUS(import(c, -1)), 4);
+    PQfinish(other);
+    c->to->place.stop_fd = 0;
+    close(stop_fd);
+}
+
 #define WITH_BOTH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -304,6 +324,7 @@ int main(void)
         WITH_BOTH(a_used_database_keeps_its_own),
         WITH_BOTH(a_wrong_clock_moves_no_later_id),
         WITH_BOTH(an_import_that_a_signal_ended_goes_on_later),
+        WITH_BOTH(a_signal_while_rows_are_counted_is_no_failure),
         WITH_BOTH(what_is_no_history_is_refused),
     };
 
