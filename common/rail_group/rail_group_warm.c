@@ -56,6 +56,14 @@ void group_link_cool(struct kvr_group *group, struct group_link *link,
         group->timers.warm_at = group->now;
 }
 
+void group_link_rewarm(struct kvr_group *group, struct group_link *link)
+{
+    if (link->warmth != LINK_WARM)
+        return;
+    link->warmth = LINK_COLD;
+    group->timers.warm_at = group->now;
+}
+
 void group_rewarm_later(struct kvr_group *group, const struct group_link *link)
 {
     struct group_peer *peer = &group->peers[link->peer];

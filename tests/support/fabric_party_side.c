@@ -198,16 +198,22 @@ static void settle_writes(struct party *party)
         party_step(party);
 }
 
-/* As an agent does: later, where the rail has something of that connection under way. */
+/* As an agent does: later, where the rail has something of that connection under way. Where the
+ * last write was refused, one more is needed. */
 static kvr_status hang_up(struct party *party, uint32_t rail)
 {
+    bool again = party->stream.bytes > 0;
     kvr_ns deadline = kvr_clock_now() + party_step_ns() / 2;
     kvr_status status;
 
     do {
         status = party->fabric.ops->peer_close(party->endpoints[rail], &party->peers[rail]);
-        if (status == KVR_AGAIN)
+        if (status == KVR_AGAIN && again)
+            again = write_one(party, &party->stream, party->stream_next++, rail) != KVR_OK;
+        if (status == KVR_AGAIN) {
             party_step(party);
+            settle_writes(party);
+        }
     } while (status == KVR_AGAIN && kvr_clock_now() < deadline);
     return status;
 }

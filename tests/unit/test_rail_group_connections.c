@@ -23,7 +23,8 @@ struct kvr_rail {
 struct kvr_endpoint {
     struct link {
         bool open, connecting;
-        bool gone; /* closing it has given the peer another number, or has removed it */
+        bool refused; /* the last write to it: it cannot be closed */
+        bool gone;    /* closing it has given the peer another number, or has removed it */
         uint32_t writes;
         kvr_ns settled_at;  /* the last of them */
     } links[2 * ADDRESSES]; /* each peer has two numbers, by turns */
@@ -40,11 +41,32 @@ static struct kvr_rail rails[RAILS];
 static struct kvr_endpoint *endpoints[RAILS];
 static uint32_t endpoint_count;
 static kvr_ns clock_now = KVR_S;
+static struct kvr_remote_key scratch_key = {.base = 1, .key = 1};
 static uint32_t unread_peers; /* those below it have not read all that came */
 
 static const struct kvr_rail_facts *rail_facts(const struct kvr_rail *rail)
 {
     return &rail->facts;
+}
+
+/* Of the scratch page alone. */
+static kvr_status memory_register(struct kvr_rail *rail, const struct kvr_memory_span *span,
+                                  struct kvr_memory **ret_memory, struct kvr_error *error)
+{
+    (void)rail, (void)span, (void)error;
+    *ret_memory = (struct kvr_memory *)&scratch_key;
+    return KVR_OK;
+}
+
+static void memory_release(struct kvr_memory *memory)
+{
+    (void)memory;
+}
+
+static struct kvr_remote_key memory_key(const struct kvr_memory *memory)
+{
+    (void)memory;
+    return scratch_key;
 }
 
 static kvr_status endpoint_open(struct kvr_rail *rail, struct kvr_endpoint **ret_endpoint,
@@ -93,7 +115,7 @@ static kvr_status peer_close(struct kvr_endpoint *endpoint, uint64_t *peer)
     assert_int_equal(endpoint->links[*peer].writes, 0);
     assert_true(*peer % ADDRESSES / KVR_RAILS_MAX >= unread_peers);
     assert_true(clock_now >= endpoint->links[*peer].settled_at + rails[0].facts.rest_ns);
-    if (endpoint->holds_on)
+    if (endpoint->holds_on || endpoint->links[*peer].refused)
         return KVR_AGAIN;
     endpoint->links[*peer] = (struct link){.gone = true};
     endpoint->open--;
@@ -124,6 +146,7 @@ static kvr_status post(struct kvr_endpoint *endpoint, const struct kvr_fabric_wr
     }
     if (link->connecting)
         return KVR_AGAIN;
+    link->refused = false;
     link->writes++;
     endpoint->peers[(endpoint->first + endpoint->queued) % QUEUE] = write->peer;
     endpoint->contexts[(endpoint->first + endpoint->queued++) % QUEUE] = write->context;
@@ -163,6 +186,9 @@ static bool endpoint_may_sleep(struct kvr_endpoint *endpoint)
 
 static const struct kvr_fabric_ops ops = {
     .rail_facts = rail_facts,
+    .memory_register = memory_register,
+    .memory_release = memory_release,
+    .memory_key = memory_key,
     .endpoint_open = endpoint_open,
     .endpoint_address = endpoint_address,
     .endpoint_stop = endpoint_stop,
@@ -211,13 +237,14 @@ static bool user_expecting(void *self)
     return false;
 }
 
-static struct kvr_group *open_group(bool closes, kvr_ns rest_ns)
+static struct kvr_group *open_warming(bool closes, kvr_ns rest_ns, bool warm_up)
 {
     static struct kvr_rail *list[RAILS];
     struct kvr_group_options options = {.fabric = &fabric,
                                         .rails = list,
                                         .rail_count = RAILS,
                                         .connections = BOUND,
+                                        .warm_up = warm_up,
                                         .user = {.command = user_command,
                                                  .written = user_written,
                                                  .epoch_closed = user_epoch_closed,
@@ -242,6 +269,11 @@ static struct kvr_group *open_group(bool closes, kvr_ns rest_ns)
     return group;
 }
 
+static struct kvr_group *open_group(bool closes, kvr_ns rest_ns)
+{
+    return open_warming(closes, rest_ns, false);
+}
+
 static void step(struct kvr_group *group)
 {
     struct kvr_group_message message;
@@ -252,11 +284,11 @@ static void step(struct kvr_group *group)
         ;
 }
 
-static void peers_add(struct kvr_group *group)
+static void peers_add_some(struct kvr_group *group, uint32_t count)
 {
     static struct kvr_peer_rails peers[PEERS];
 
-    for (uint32_t peer = 0; peer < PEERS; peer++) {
+    for (uint32_t peer = 0; peer < count; peer++) {
         struct kvr_group_message message = {.head.kind = KVR_GROUP_PEER_ADD,
                                             .peer_rails = {.peer = peer, .rails = &peers[peer]}};
 
@@ -264,13 +296,21 @@ static void peers_add(struct kvr_group *group)
         for (uint32_t rail = 0; rail < RAILS; rail++) {
             uint32_t number = peer * KVR_RAILS_MAX + rail;
 
-            peers[peer].rails[rail] =
-                (struct kvr_rail_address){.rail = rail, .epoch = 1, .bytes = sizeof(number)};
+            peers[peer].rails[rail] = (struct kvr_rail_address){.rail = rail,
+                                                                .epoch = 1,
+                                                                .bytes = sizeof(number),
+                                                                .scratch = scratch_key,
+                                                                .scratch_bytes = 64};
             memcpy(peers[peer].rails[rail].address, &number, sizeof(number));
         }
         assert_true(kvr_group_command(group, &message));
         step(group);
     }
+}
+
+static void peers_add(struct kvr_group *group)
+{
+    peers_add_some(group, PEERS);
 }
 
 /* How many steps it waits for a connection. */
@@ -428,6 +468,30 @@ static void what_cannot_be_closed_just_now_is_kept(void **state)
     kvr_group_close(group);
 }
 
+/* The user gave up a write that was refused, and writes no more: a warm-up takes its place. */
+static void a_connection_that_refused_a_write_is_closed_later(void **state)
+{
+    struct kvr_group *group = open_warming(true, 0, true);
+
+    (void)state;
+    peers_add_some(group, 2 * BOUND);
+    for (uint32_t i = 0; i < RAILS; i++)
+        endpoints[i]->holds = true;
+    for (unsigned i = 0; i < RAILS * BOUND * 8; i++)
+        (void)write_to(group, i % (2 * BOUND));
+    assert_true(sum(offsetof(struct kvr_endpoint, open)) > RAILS * BOUND);
+    for (uint32_t i = 0; i < RAILS; i++) {
+        endpoints[i]->holds = false;
+        for (uint32_t link = 0; link < 2 * ADDRESSES; link++)
+            endpoints[i]->links[link].refused = endpoints[i]->links[link].open;
+    }
+    for (unsigned i = 0; i < 40000; i++)
+        step(group);
+    for (uint32_t i = 0; i < RAILS; i++)
+        assert_int_equal(endpoints[i]->open, BOUND);
+    kvr_group_close(group);
+}
+
 static void a_provider_that_cannot_close_keeps_all(void **state)
 {
     struct kvr_group *group = open_group(false, 0);
@@ -452,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_connection_rests_before_it_is_closed),
         cmocka_unit_test(what_the_target_has_not_read_is_kept),
         cmocka_unit_test(what_cannot_be_closed_just_now_is_kept),
+        cmocka_unit_test(a_connection_that_refused_a_write_is_closed_later),
         cmocka_unit_test(a_provider_that_cannot_close_keeps_all),
     };
 
