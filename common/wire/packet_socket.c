@@ -104,6 +104,22 @@ static ssize_t receive_message(int socket, struct msghdr *message)
     }
 }
 
+/* Linux looks for a packet, and then whether the peer has closed. A peer that sends its last packet
+ * and closes between the two looks gone, and the packet lies there. */
+static ssize_t receive_last(int socket, struct msghdr *message, union control *control)
+{
+    ssize_t received = receive_message(socket, message);
+
+    if (received != 0 || message->msg_controllen != 0)
+        return received;
+    message->msg_controllen = sizeof(control->bytes);
+    received = receive_message(socket, message);
+    if (received >= 0)
+        return received;
+    message->msg_controllen = 0;
+    return 0;
+}
+
 kvr_status kvr_packet_receive(int socket, uint8_t *packet, size_t capacity, size_t *ret_bytes,
                               struct kvr_packet_fds *ret_fds)
 {
@@ -115,7 +131,7 @@ kvr_status kvr_packet_receive(int socket, uint8_t *packet, size_t capacity, size
         .msg_control = control.bytes,
         .msg_controllen = sizeof(control.bytes),
     };
-    ssize_t received = receive_message(socket, &message);
+    ssize_t received = receive_last(socket, &message, &control);
     kvr_status status;
 
     ret_fds->count = 0;

@@ -207,21 +207,6 @@ static void pairs_are_no_request_of_an_engine(void **state)
     close(fd);
 }
 
-/* While all leave at once, a newcomer was seen to be closed without an answer, on busy cores and
- * seldom. Then an engine tries again, as here. */
-static struct kvrail *engine_that_waits(void)
-{
-    kvrail_status status = KVRAIL_AGENT_LOST;
-    struct kvrail_error error = {0};
-    struct kvrail *engine = NULL;
-
-    for (int tries = 0; tries < 5 && status == KVRAIL_AGENT_LOST; tries++)
-        status = scripted_open(&agent, "other", SCRIPTED_WAIT_MS, &engine, &error);
-    if (status != KVRAIL_OK)
-        fail_msg("kvrail_open: %s", error.detail);
-    return engine;
-}
-
 /* Those that never read the answer hold no place for long, nor does an answer that is too large. */
 static void pairs_do_not_wait_for_the_deaf(void **state)
 {
@@ -233,7 +218,7 @@ static void pairs_do_not_wait_for_the_deaf(void **state)
     atomic_store(&agent.record->pairs, 40);
     for (unsigned i = 0; i < KVR_ENGINES_MAX; i++)
         deaf[i] = ask_pairs();
-    kvrail_close(engine_that_waits());
+    kvrail_close(scripted_engine(&agent, "other"));
     for (unsigned i = 0; i < KVR_ENGINES_MAX; i++)
         close(deaf[i]);
     atomic_store(&agent.record->pairs, 200); /* 12 MB */
