@@ -339,4 +339,12 @@ start_scheduler
 engines_known || fail "an engine that has gone is not known: $(cat "$work/engines.log")"
 ask_scheduler '/api/v1/engines?agent=decode-0&limit=1' >"$work/body"
 grep -q '"next":"[0-9]' "$work/body" || fail "there is one engine of decode-0 alone: $(cat "$work/body")"
+engines_of_decode() {
+    ask_scheduler '/api/v1/engines?agent=decode-0&limit=500' | grep -o '"first_seen"' | wc -l
+}
+known=$(engines_of_decode)
+replay --trace "$work/a.kvtrace.zst" --format kvtrace --requests 2 || fail "the last replay ended with $?"
+kill -TERM "$decode_pid"
+wait "$decode_pid" || fail "the decode-agent ended with status $?"
+[ "$(engines_of_decode)" -gt "$known" ] || fail "an agent that stops does not name the engine of its last second"
 echo "e2e.trace: passed"
