@@ -424,14 +424,15 @@ kvr_status apply_flush(struct apply *apply, int64_t now_ns, struct kvr_error *er
 kvr_status apply_sum_up(struct apply *apply, int64_t now_ns, bool *ret_more,
                         struct kvr_error *error)
 {
-    bool more_faults = false;
+    bool more_faults = false, more_engines = false;
     bool done =
         rollups_sum_up(apply->rollups, now_ns, ret_more) &&
         store_end_faults_gone(apply->store, now_ns) &&
         store_prune_marks(apply->store, now_ns - MARKS_KEPT_NS) &&
-        store_prune_faults(apply->store, now_ns - FAULTS_KEPT_NS, FAULTS_KEPT_MAX, &more_faults);
+        store_prune_faults(apply->store, now_ns - FAULTS_KEPT_NS, FAULTS_KEPT_MAX, &more_faults) &&
+        store_bound_engines(apply->store, ENGINES_KEPT_MAX, &more_engines);
 
-    *ret_more |= more_faults;
+    *ret_more |= more_faults || more_engines;
     return done ? KVR_OK : database_failed(apply, error);
 }
 

@@ -10,6 +10,17 @@ bool store_see_engine(struct store *store, const char *agent, const struct kvr_e
                     STORE_VALUES(TEXT(agent), ENGINE_VALUES(engine), INT(now_ns)));
 }
 
+bool store_bound_engines(struct store *store, int64_t most, bool *ret_more)
+{
+    const int64_t others = most - 1;
+
+    *ret_more = false;
+    if (!store_do(store, SQL_BOUND_ENGINES, STORE_VALUES(INT(others))))
+        return false;
+    *ret_more = store_changed(store) > 0;
+    return true;
+}
+
 struct visitor {
     engine_visit *visit;
     void *self;

@@ -5,12 +5,16 @@
 #include "scheduler/store.h"
 
 /* An engine that goes on is stored so often. */
-#define ENGINES_SEEN_NS ((int64_t)(60 * KVR_S))
+#define ENGINES_SEEN_NS  ((int64_t)(60 * KVR_S))
+#define ENGINES_KEPT_MAX 100000 /* rows: about 40 MB */
 
 /* The writer's. A rank that was seen before becomes what the report says, if that is of no earlier
  * generation; regions and geometry stay those of the generation's report with most regions. */
 bool store_see_engine(struct store *store, const char *agent, const struct kvr_engine_facts *engine,
                       int64_t now_ns);
+
+/* The writer's. So many rows stay, those that were seen last; *ret_more: there may be others. */
+bool store_bound_engines(struct store *store, int64_t most, bool *ret_more);
 
 struct engine_filter {
     const char *agent;         /* NULL: any */

@@ -28,6 +28,10 @@
       "AND (?2 IS NULL OR agent = ?2) AND last_ns >= ?3 AND first_ns <= ?4 "                       \
       "ORDER BY id DESC LIMIT ?5")                                                                 \
     X(SQL_PRUNE_ENGINES, "DELETE FROM engines_seen WHERE id IN (SELECT id FROM engines_seen "      \
-                         "WHERE last_ns < ?1 ORDER BY last_ns LIMIT 1000)")
+                         "WHERE last_ns < ?1 ORDER BY last_ns LIMIT 1000)")                        \
+    X(SQL_BOUND_ENGINES, /* but the ?1 + 1 that were seen last */                                  \
+      "DELETE FROM engines_seen WHERE id IN (SELECT id FROM engines_seen WHERE last_ns < "         \
+      "(SELECT last_ns FROM engines_seen ORDER BY last_ns DESC LIMIT 1 OFFSET ?1) "                \
+      "ORDER BY last_ns LIMIT 1000)")
 
 #endif

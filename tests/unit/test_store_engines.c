@@ -156,6 +156,27 @@ static void old_engines_are_removed(void **state)
     sees(fixture, &all, "f 1 " WHOLE " 1-1;");
 }
 
+/* One that is still there was seen last. */
+static void there_is_a_bound(void **state)
+{
+    struct fixture *fixture = *state;
+    bool more = false;
+
+    report_at(fixture, WALL, "old", 1, WHOLE);
+    report_at(fixture, WALL + MINUTE_NS, "e", 1, WHOLE);
+    report_at(fixture, WALL + 2 * MINUTE_NS, "f", 1, WHOLE);
+    report_at(fixture, WALL + 3 * MINUTE_NS, "old", 1, WHOLE);
+    assert_true(store_begin(fixture->store));
+    assert_true(store_bound_engines(fixture->store, 3, &more));
+    assert_false(more);
+    assert_true(store_bound_engines(fixture->store, 2, &more));
+    assert_true(more);
+    assert_true(store_bound_engines(fixture->store, 2, &more));
+    assert_false(more);
+    assert_true(store_commit(fixture->store));
+    sees(fixture, &all, "f 1 " WHOLE " 2-2;old 1 " WHOLE " 0-3;");
+}
+
 static json_t *ask(struct fixture *fixture, const char *key, const char *value, unsigned status)
 {
     struct api_query query = {0};
@@ -273,6 +294,7 @@ int main(void)
         WITH_STORE(a_window_has_those_that_were_there),
         WITH_STORE(a_scheduler_that_starts_anew_adds_no_second_row),
         WITH_STORE(old_engines_are_removed),
+        WITH_STORE(there_is_a_bound),
         WITH_STORE(an_engine_that_starts_anew_is_the_newer_one),
         WITH_STORE(what_was_not_stored_is_stored_later),
         WITH_STORE(the_api_has_pages_of_them),

@@ -77,6 +77,8 @@ static void statements_go_over_their_indexes(void **state)
         {SQL_END_FAULTS, "USING INDEX faults_open (agent=?)"},
         {SQL_END_FAULTS_GONE, "USING INDEX faults_open (agent>?)"},
         {SQL_PRUNE_FAULTS, "USING COVERING INDEX faults_by_time (from_ns<?)"},
+        {SQL_PRUNE_ENGINES, "USING COVERING INDEX engines_seen_by_last (last_ns<?)"},
+        {SQL_BOUND_ENGINES, "USING COVERING INDEX engines_seen_by_last (last_ns<?)"},
         {SQL_BOUND_FAULTS, "USING INTEGER PRIMARY KEY (rowid<?)"},
         {SQL_LIST_ENGINES_SEEN, "USING INTEGER PRIMARY KEY (rowid<?)"},
         {SQL_PRUNE_ENGINES, "USING COVERING INDEX engines_seen_by_last (last_ns<?)"},
@@ -129,6 +131,7 @@ static void no_statement_walks_or_sorts_a_table(void **state)
         {SQL_LIST_REQUEST_OF, "USE TEMP B-TREE FOR ORDER BY", "of few requests: store_read.c"},
         {SQL_FIND_REQUEST, "USE TEMP B-TREE FOR ORDER BY", "of few requests: store_search.c"},
         {SQL_OF_REQUEST, "USE TEMP B-TREE FOR ORDER BY", "of the transfers of one request"},
+        {SQL_BOUND_ENGINES, "SCAN engines_seen", "as far as its bound, over an index alone"},
     };
     size_t exception_count = sizeof(exceptions) / sizeof(exceptions[0]), met = 0;
     char plan[2048];
