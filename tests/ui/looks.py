@@ -30,12 +30,13 @@ READY = {
     "errors": "document.querySelectorAll('.examples a').length > 1",
     "replay": "document.getElementById('explained') !== null",
     "changes": "document.querySelectorAll('table.changes').length === 1",
+    "curves": "(document.querySelector('.distributions')?.scrollIntoView(), document.querySelectorAll('.curve').length > 0)",
     "beside": "document.querySelectorAll('table.changes').length === 2",
     "refused": "document.querySelector('#opener [role=alert]') !== null",
 }
 # Files that are opened on the Replay page.
 FILES = {
-    "changes": ["changes.json"], "beside": ["changes.json", "back.json"], "refused": ["a.kvtrace"],
+    "changes": ["changes.json"], "curves": ["changes.json"], "beside": ["changes.json", "back.json"], "refused": ["a.kvtrace"],
 }
 
 

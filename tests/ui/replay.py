@@ -104,9 +104,27 @@ def a_comparison_is_shown_as_the_file_has_it(scene):
     sentences = page.run("[...document.querySelectorAll('.sentences li')].map((one) => one.textContent)")
     check(sentences == report["options"] + report["rails"] and len(sentences) > 4, f"options and rails are {sentences}")
     check(page.run("document.querySelectorAll('.spreads svg').length") == 7, "not every time has a chart")
+    check(page.run("document.querySelectorAll('.spreads .curve').length") == 14, "not every time has two curves")
     page.click(".distributions details.data summary")
-    page.until("document.querySelectorAll('.distributions tbody tr').length === 21")
+    page.until("document.querySelectorAll('.distributions tbody tr').length === 7 * (3 + 21)")
+    half = page.run("[...document.querySelectorAll('.distributions tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)).filter((cells) => cells[1] === '50 % of transfers')")
+    curves = [figures["curve"] for figures in report["time_ms"].values()]
+    check([(near(cells[2], curve["a"][10], "ms"), near(cells[3], curve["b"][10], "ms")) for cells, curve in zip(half, curves)] == 7 * [(True, True)], f"halves of the curves are {half}")
     check(page.run("[...document.querySelectorAll('.distributions td:nth-child(n + 3)')].every((one) => one.textContent.endsWith(' ms'))"), "data without a unit")
+
+
+def a_file_of_before_has_no_curves(scene):
+    report = read(shared["folder"], "changes.json")
+    for figures in report["time_ms"].values():
+        del figures["curve"]
+    page = show(scene)
+    choose(page, write("before.json", json.dumps(report)))
+    page.until(f"{TABLES} === 1")
+    check(page.run("document.querySelectorAll('.spreads svg').length") == 7 and page.run("document.querySelectorAll('.curve').length") == 0, "curves out of nothing")
+    choose(page, path("changes.json"))
+    page.until(f"{TABLES} === 2")
+    page.click(".files button")
+    page.until(f"{TABLES} === 1")
 
 
 def a_file_outlasts_another_page(scene):
@@ -251,7 +269,12 @@ def wrong_files():
     more = {**report, "matched": report["a"]["transfers"] + 1}
     less = json.loads(whole)
     del less["time_ms"]["land"]["p99"]
+    short, fallen = json.loads(whole), json.loads(whole)
+    short["time_ms"]["land"]["curve"]["b"].pop()
+    fallen["time_ms"]["land"]["curve"]["a"][20] = 0
     return {
+        write("short.json", json.dumps(short)): "short.json looks like a comparison, but “time_ms.land.curve.b” has another number of points",
+        write("fallen.json", json.dumps(fallen)): "fallen.json looks like a comparison, but “time_ms.land.curve.a” falls",
         write("cut.json", whole[:len(whole) // 2]): "cut.json is cut off: it ends before its JSON does",
         write("damaged.json", whole.replace(b":", b" ", 3)): "damaged.json is damaged: it is no JSON any more",
         write("empty.json", b""): "empty.json is empty",
@@ -395,7 +418,7 @@ def keys_reach_everything(scene):
 if __name__ == "__main__":
     skip_without_browser("replay")
     sys.exit(run("replay", Scene(sys.argv[1]), [
-        an_empty_page_says_what_makes_a_file, a_comparison_is_shown_as_the_file_has_it, a_file_outlasts_another_page,
+        an_empty_page_says_what_makes_a_file, a_comparison_is_shown_as_the_file_has_it, a_file_of_before_has_no_curves, a_file_outlasts_another_page,
         two_comparisons_stand_beside_each_other, two_summaries_are_not_judged,
         few_and_renamed_requests_are_told_of, a_slow_file_is_waited_for, names_are_told_apart, files_of_two_kinds_are_not_mixed,
         a_wrong_file_is_refused_with_a_sentence, a_spoilt_file_is_never_shown_by_half, nothing_leaves_the_browser,

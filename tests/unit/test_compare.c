@@ -262,6 +262,34 @@ static void pages_and_json_are_whole(void **state)
     json_decref(json);
 }
 
+static double point(const json_t *curve, size_t i)
+{
+    return json_real_value(json_array_get(curve, i));
+}
+
+/* Each transfer of B took 2 ms more to land. */
+static void a_curve_goes_from_the_shortest_to_the_longest(void **state)
+{
+    const json_t *curve, *a, *b;
+    json_t *json;
+
+    (void)state;
+    compare(&(const struct change){.land_us = 2000}, true);
+    json = compare_json(&report);
+    curve = json_object_get(json_object_get(json_object_get(json, "time_ms"), "land"), "curve");
+    a = json_object_get(curve, "a");
+    b = json_object_get(curve, "b");
+    assert_int_equal(json_array_size(a), 21);
+    assert_int_equal(json_array_size(b), 21);
+    for (size_t i = 0; i < 21; i++) {
+        double more = point(b, i) - point(a, i);
+
+        assert_true(more > 1 && more < 3); /* by chance the shortest and the longest vary most */
+        assert_true(i == 0 || (point(a, i) > point(a, i - 1) && point(b, i) > point(b, i - 1)));
+    }
+    json_decref(json);
+}
+
 /* The total rose although the fetches waited less: the wait is not the cause. */
 static void a_part_that_became_shorter_is_no_cause_of_a_longer_total(void **state)
 {
@@ -313,6 +341,7 @@ int main(void)
         cmocka_unit_test(other_ids_are_matched_by_order),
         cmocka_unit_test(other_conditions_are_refused),
         cmocka_unit_test(pages_and_json_are_whole),
+        cmocka_unit_test(a_curve_goes_from_the_shortest_to_the_longest),
         cmocka_unit_test(a_part_that_became_shorter_is_no_cause_of_a_longer_total),
         cmocka_unit_test(part_of_the_change_is_not_most_of_it),
         cmocka_unit_test(the_larger_of_two_parts_is_named),

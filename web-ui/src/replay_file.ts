@@ -1,6 +1,6 @@
 // Reads what a person opens on the Replay page: `kvrail compare --json` and `kvrail trace export --to summary`. The
 // bytes are anybody's: a file is taken whole or refused with a sentence, and nothing here throws.
-import {FIGURES, OUTCOMES, type Change, type Outcome, type Report, type Run, type Stage, type Summary, type Times} from './replay_report';
+import {CURVE_POINTS, FIGURES, OUTCOMES, type Change, type Curves, type Outcome, type Report, type Run, type Stage, type Summary, type Times} from './replay_report';
 
 export type Decoded = {kind: 'comparison'; report: Report} | {kind: 'summary'; summary: Summary} | {kind: 'wrong'; text: string};
 
@@ -86,11 +86,28 @@ function changeAt(times: Fields, figure: string, stage: string): Change {
   return {figure, a, b, low, high, verdict: !differs ? 'same' : (change || low + high) > 0 ? 'longer' : 'shorter'};
 }
 
+// Files of kvrail 0.1 have none. [] where a run has no such time.
+function curveAt(fields: Fields, which: 'a' | 'b', where: string): number[] {
+  const list = fields.get(which), at = within(where, which);
+  if (!Array.isArray(list)) throw new Wrong(at, fields.has(which) ? 'is no list' : 'is missing');
+  if (list.length !== 0 && list.length !== CURVE_POINTS) throw new Wrong(at, 'has another number of points');
+  const curve = list.map((one, i) => numberAt(new Map([[String(i), one as unknown]]), String(i), at));
+  if (curve.some((value, i) => i > 0 && value < curve[i - 1]!)) throw new Wrong(at, 'falls');
+  return curve;
+}
+
+function curvesAt(times: Fields, stage: string): Curves | null {
+  if (!times.has('curve')) return null;
+  const where = within(stage, 'curve'), fields = fieldsOf(times.get('curve'), where);
+  const [a, b] = [curveAt(fields, 'a', where), curveAt(fields, 'b', where)];
+  return a.length > 0 && b.length > 0 ? {a, b} : null;
+}
+
 function stageAt(name: string, times: Fields, where: string, matched: number): Stage {
   const pairs = countAt(times, 'pairs', where, matched);
   const changes = FIGURES.map((figure) => changeAt(times, figure, where));
   const spreads = changes.filter((change) => change.figure !== 'mean').map(({figure, a, b}) => ({figure, a, b}));
-  return {name, counts: [pairs, pairs], changes: pairs > 0 ? changes : [], spreads: pairs > 0 ? spreads : []};
+  return {name, counts: [pairs, pairs], changes: pairs > 0 ? changes : [], spreads: pairs > 0 ? spreads : [], curves: curvesAt(times, where)};
 }
 
 function runAt(fields: Fields, which: 'a' | 'b'): Run {

@@ -16,7 +16,9 @@ export interface Change { figure: string; a: number; b: number; low: number | nu
 // `counts`: how many times of A and of B the figures are of. Only figures that both files have are changes; `spreads`
 // has all percentiles of each run.
 export interface Spread { figure: string; a: number; b: number }
-export interface Stage { name: string; counts: [number, number]; changes: Change[]; spreads: Spread[] }
+// At most so long took none, a twentieth, two … of the matched transfers, and all; CURVE_POINTS of each run.
+export interface Curves { a: number[]; b: number[] }
+export interface Stage { name: string; counts: [number, number]; changes: Change[]; spreads: Spread[]; curves: Curves | null }
 
 export interface Report {
   from: string; // which files it is made of
@@ -30,6 +32,7 @@ export interface Times { count: number; figures: Record<string, number> }
 export interface Summary { run: Run; times: Map<string, Times> }
 
 // In the order of the table.
+export const CURVE_POINTS = 21;
 export const FIGURES = ['p50', 'p95', 'p99', 'mean'];
 const PERCENTILES = ['p50', 'p90', 'p95', 'p99', 'max'];
 
@@ -39,7 +42,7 @@ function stageOf(name: string, a: Times, b: Times): Stage {
   return {
     name, counts: [a.count, b.count],
     changes: known ? FIGURES.map((figure) => ({...both(figure), low: null, high: null, verdict: 'unjudged'})) : [],
-    spreads: known ? PERCENTILES.map(both) : [],
+    spreads: known ? PERCENTILES.map(both) : [], curves: null,
   };
 }
 

@@ -1,5 +1,5 @@
 /* One page without outside parts: the verdict, tables, and for each part of a transfer the share of
- * transfers that took at most so long. */
+ * the matched transfers that took at most so long. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,28 +29,6 @@ static const char head[] =
     "\n"
     "text{font-size:11px;fill:currentColor}\n"
     "</style></head><body>\n";
-
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
-/* All times of one kind of one sample, sorted, in milliseconds; the caller frees it. */
-static double *sorted_times(const struct compare_sample *sample, kvtrace_time time,
-                            size_t *ret_count)
-{
-    double *list = malloc((sample->count > 0 ? sample->count : 1) * sizeof(list[0]));
-
-    *ret_count = 0;
-    for (size_t i = 0; list != NULL && i < sample->count; i++)
-        if (sample->transfers[i].times_us[time] != KVTRACE_NEVER)
-            list[(*ret_count)++] = (double)sample->transfers[i].times_us[time] / 1e3;
-    if (*ret_count > 0)
-        qsort(list, *ret_count, sizeof(list[0]), by_value);
-    return list;
-}
 
 /* On a logarithmic axis from a hundredth of the largest time. */
 static double place_of(double ms, double largest)
@@ -96,7 +74,8 @@ static void put_plot(FILE *stream, const struct compare_report *report, kvtrace_
     double *lists[2], largest = 0;
 
     for (int i = 0; i < 2; i++) {
-        lists[i] = sorted_times(&report->samples[i], time, &counts[i]);
+        lists[i] =
+            compare_sorted_times(&report->samples[i], &report->samples[1 - i], time, &counts[i]);
         if (lists[i] != NULL && counts[i] > 0)
             largest = fmax(largest, lists[i][counts[i] - 1]);
     }
@@ -184,7 +163,9 @@ bool compare_html(const struct compare_report *report, FILE *stream)
                   report->option_count);
     put_sentences(stream, "Rails", (const char(*)[COMPARE_SENTENCE_BYTES])report->rails,
                   report->rail_count);
-    fputs("<h2>Share of transfers that took at most so long</h2><div class=\"plots\">\n", stream);
+    fputs(
+        "<h2>Share of the matched transfers that took at most so long</h2><div class=\"plots\">\n",
+        stream);
     for (int time = 0; time < KVTRACE_TIME_END; time++)
         put_plot(stream, report, (kvtrace_time)time);
     fputs("</div>\n", stream);

@@ -1,6 +1,9 @@
 #include "tools/compare/compare_report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+
+#define CURVE_POINTS 21
 
 static const char *matching_text(const struct compare_report *report)
 {
@@ -78,6 +81,21 @@ static json_t *change_json(const struct compare_change *change)
                      change->differs);
 }
 
+/* At most so long took each further twentieth of the matched transfers, from none to all; [] where
+ * no pair has that time. */
+static json_t *curve_json(const struct compare_report *report, int which, kvtrace_time time)
+{
+    size_t count;
+    double *list =
+        compare_sorted_times(&report->samples[which], &report->samples[1 - which], time, &count);
+    json_t *curve = json_array();
+
+    for (size_t i = 0; i < CURVE_POINTS && count > 0; i++)
+        json_array_append_new(curve, json_real(list[(count - 1) * i / (CURVE_POINTS - 1)]));
+    free(list);
+    return curve;
+}
+
 static json_t *times_json(const struct compare_report *report)
 {
     json_t *object = json_object();
@@ -88,6 +106,9 @@ static json_t *times_json(const struct compare_report *report)
         for (int figure = 0; figure < COMPARE_FIGURE_END; figure++)
             json_object_set_new(one, compare_figure_name((compare_figure)figure),
                                 change_json(&report->times[time].figures[figure]));
+        json_object_set_new(one, "curve",
+                            json_pack("{s:o, s:o}", "a", curve_json(report, 0, (kvtrace_time)time),
+                                      "b", curve_json(report, 1, (kvtrace_time)time)));
         json_object_set_new(object, kvtrace_time_name((kvtrace_time)time), one);
     }
     return object;

@@ -251,3 +251,31 @@ size_t compare_match(struct compare_sample *a, struct compare_sample *b,
     *ret_matching = COMPARE_BY_ORDER;
     return pair(a, b, tokens_less);
 }
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+double *compare_sorted_times(const struct compare_sample *sample,
+                             const struct compare_sample *other, kvtrace_time time,
+                             size_t *ret_count)
+{
+    double *list = malloc((sample->count > 0 ? sample->count : 1) * sizeof(list[0]));
+
+    *ret_count = 0;
+    for (size_t i = 0; list != NULL && i < sample->count; i++) {
+        const struct compare_transfer *one = &sample->transfers[i];
+
+        if (one->other != KVTRACE_NONE && one->times_us[time] != KVTRACE_NEVER &&
+            other->transfers[one->other].times_us[time] != KVTRACE_NEVER)
+            list[(*ret_count)++] = (double)one->times_us[time] / 1e3;
+    }
+    if (*ret_count > 0)
+        qsort(list, *ret_count, sizeof(list[0]), by_value);
+    return list;
+}

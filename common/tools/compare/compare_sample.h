@@ -46,4 +46,10 @@ typedef enum compare_matching {
 size_t compare_match(struct compare_sample *a, struct compare_sample *b,
                      compare_matching *ret_matching);
 
+/* The times of one kind of those transfers that are matched and have it in both, in milliseconds,
+ * the shortest first; the caller frees the list. NULL: no memory. */
+double *compare_sorted_times(const struct compare_sample *sample,
+                             const struct compare_sample *other, kvtrace_time time,
+                             size_t *ret_count);
+
 #endif
