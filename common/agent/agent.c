@@ -44,7 +44,7 @@ static void on_tick(uv_timer_t *timer)
     agent->machine.tick(agent->machine.self, now);
     agent_orders_take(agent);
     if (agent_drained(agent, now)) {
-        agent_facts_tell(agent); /* what came since the last second, engines among it */
+        agent_facts_tell(agent); /* engines of the last second, too */
         close_all(agent);
     }
     if (agent->machine.live(agent->machine.self) == 0 && !agent->draining)

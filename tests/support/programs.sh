@@ -66,6 +66,11 @@ need() {
     done
 }
 
+# The first report of a sanitizer, which may stand far above the end of a log.
+sanitizer_said() {
+    sed -n '/^WARNING: ThreadSanitizer\|ERROR: AddressSanitizer\|: runtime error: /,/^SUMMARY/p' "$1" | head -n 80
+}
+
 fail() {
     echo "FAILED: $*" >&2
     # shellcheck disable=SC2012 # names are ours; what was written last is read first
@@ -73,6 +78,7 @@ fail() {
         [ -s "$log" ] || continue
         echo "--- the end of $(basename "$log"):" >&2
         tail -n 30 "$log" >&2
+        sanitizer_said "$log" >&2
     done
     tell_cores >&2
     tell_more >&2
