@@ -33,6 +33,8 @@ struct agent_region {
     kvr_status status;
 };
 
+/* No helper registers or releases it: the loop may look at entry->region. */
+bool agent_region_is_whole(const struct agent_region *entry);
 /* With its memory, which no other region needs: at once, or after its tasks. */
 void agent_region_let_go(struct agent_region *entry);
 void agent_region_tasks_close(struct kvr_agent *agent); /* the loop has ended */

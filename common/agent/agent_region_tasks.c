@@ -138,9 +138,10 @@ static struct agent_registration_task *task_new(struct kvr_agent *agent,
     for (uint32_t i = 0; i < set->count; i++) {
         struct agent_region *entry = agent->regions;
 
-        while (entry != NULL && (entry->region != set->locals[i] || entry->of != NULL))
+        while (entry != NULL && (!agent_region_is_whole(entry) || entry->region != set->locals[i] ||
+                                 entry->of != NULL))
             entry = entry->next;
-        if (entry == NULL || entry->released || task_has(task, entry))
+        if (entry == NULL || task_has(task, entry))
             continue;
         entry->tasks++;
         task->regions[task->count++].entry = entry;

@@ -23,6 +23,11 @@ static struct agent_region *region_find(const struct kvr_agent *agent, uint32_t 
     return entry;
 }
 
+bool agent_region_is_whole(const struct agent_region *entry)
+{
+    return entry->state != REGION_REGISTERING && !entry->released;
+}
+
 static void region_forget(struct agent_region *entry)
 {
     struct agent_region **link = &entry->agent->regions;
@@ -93,7 +98,8 @@ void agent_region_done(void *self, struct kvr_region *region, uint32_t number)
     struct kvr_agent *agent = self;
     struct agent_region *entry = agent->regions;
 
-    while (entry != NULL && (entry->region != region || entry->request.layout.region != number))
+    while (entry != NULL && (!agent_region_is_whole(entry) || entry->region != region ||
+                             entry->request.layout.region != number))
         entry = entry->next;
     if (entry == NULL)
         return;
@@ -377,7 +383,7 @@ void agent_regions_broken(struct kvr_agent *agent)
 
     if (base == NULL)
         return;
-    while (entry != NULL && (entry->region == NULL || entry->region->base != base))
+    while (entry != NULL && (!agent_region_is_whole(entry) || entry->region->base != base))
         entry = entry->next;
     kvr_log_warning("pages of shared memory were gone when they were touched: %s",
                     entry != NULL ? entry->request.name : "a peer's, or a region that was dropped");

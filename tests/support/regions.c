@@ -1,8 +1,8 @@
 /* One engine, on the public library, that gives its memory back at the worst moments; the test
  * knows from /proc what the agent has mapped.
  *
- *   regions SOCKET PID [spread]    of a prefill-agent and its process; spread: each lies over two
- *                                  allocations of an emulated device
+ *   regions SOCKET PID [spread | beside]    of a prefill-agent and its process; spread: each region
+ *                              lies over two allocations of an emulated device; beside: others run
  *
  * Exit 0: REGION_GONE came once for each region, when nothing of the agent could touch it. */
 #include <poll.h>
@@ -25,6 +25,7 @@
 static struct kvrail *agent;
 static const char *agent_pid;
 static bool spread;
+static bool beside; /* others, which need their part of the agent's tables */
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
@@ -50,6 +51,15 @@ static void lay_over_two(const struct kvrail_memory *memory, struct kvrail_regio
     region->allocations = allocations;
 }
 
+/* Of this process alone: others may run beside it. Until the next call. */
+static const char *own(const char *name)
+{
+    static char text[24];
+
+    snprintf(text, sizeof(text), "%.10s-%d", name, (int)getpid());
+    return text;
+}
+
 static struct kvrail_region region_of(const char *name, struct kvrail_memory *memory)
 {
     struct kvrail_region region = {.size = sizeof(struct kvrail_region),
@@ -64,7 +74,7 @@ static struct kvrail_region region_of(const char *name, struct kvrail_memory *me
                                    .head_bytes = 4};
 
     kvrail_region_dense(&region);
-    REQUIRE(kvrail_memory_create(name, region.bytes, memory, NULL) == KVRAIL_OK);
+    REQUIRE(kvrail_memory_create(own(name), region.bytes, memory, NULL) == KVRAIL_OK);
     region.fd = memory->fd;
     if (spread)
         lay_over_two(memory, &region);
@@ -90,7 +100,7 @@ static unsigned mappings(const char *name)
     FILE *maps;
 
     snprintf(path, sizeof(path), "/proc/%s/maps", agent_pid);
-    snprintf(wanted, sizeof(wanted), "memfd:%s ", name);
+    snprintf(wanted, sizeof(wanted), "memfd:%s ", own(name));
     maps = fopen(path, "r");
     REQUIRE(maps != NULL);
     while (fgets(line, sizeof(line), maps) != NULL)
@@ -215,10 +225,10 @@ static kvrail_handle publish(uint64_t pages)
                                             .tokens = pages * PAGE_TOKENS,
                                             .secret = TEST_SECRET};
     static unsigned count;
-    char request[32];
+    char request[40];
     kvrail_handle handle;
 
-    snprintf(request, sizeof(request), "filler-%u", count++);
+    snprintf(request, sizeof(request), "%s-%u", own("filler"), count++);
     options.request = request;
     REQUIRE(kvrail_source_open(agent, &options, &handle) == KVRAIL_OK);
     return handle;
@@ -309,7 +319,6 @@ int main(int argc, char **argv)
 {
     struct kvrail_identity me = {.size = sizeof(struct kvrail_identity),
                                  .name = "regions",
-                                 .engine = {7},
                                  .tp_size = 1,
                                  .pp_size = 1,
                                  .model = "regions",
@@ -317,22 +326,25 @@ int main(int argc, char **argv)
                                  .layers_total = 1,
                                  .kv_heads_total = 1,
                                  .head_dim = 4};
-
     struct timespec now;
+    pid_t pid = getpid();
 
+    memcpy(me.engine, &pid, sizeof(pid));
     REQUIRE(clock_gettime(CLOCK_REALTIME, &now) == 0);
     me.generation = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     if (argc != 3 && argc != 4) {
-        printf("usage: regions SOCKET PID [spread]\n");
+        printf("usage: regions SOCKET PID [spread | beside]\n");
         return 2;
     }
     agent_pid = argv[2];
-    spread = argc == 4;
+    spread = argc == 4 && strcmp(argv[3], "spread") == 0;
+    beside = argc == 4 && strcmp(argv[3], "beside") == 0;
     REQUIRE(kvrail_open(argv[1], &me, WAIT_MS, &agent, NULL) == KVRAIL_OK);
     drop_while_it_is_registered();
     memory_stays_for_the_last_region();
     drop_twice_while_it_is_used();
-    drop_without_memory();
+    if (!beside)
+        drop_without_memory();
     too_many_are_refused();
     kvrail_close(agent);
     return 0;
