@@ -198,35 +198,17 @@ static void settle_writes(struct party *party)
         party_step(party);
 }
 
-/* As an agent's warm-up: it may meet the other end's close and fail, which does not count. */
-static void write_once_more(struct party *party, uint32_t rail, kvr_ns deadline)
-{
-    struct party_side *side = own(party);
-    uint64_t failed = side->failed;
-    bool accepted = party->stream.bytes == 0; /* it has written nothing yet */
-
-    while ((!accepted || party->in_flight > 0) && kvr_clock_now() < deadline) {
-        if (!accepted)
-            accepted = write_one(party, &party->stream, party->stream_next++, rail) == KVR_OK;
-        party_step(party);
-    }
-    side->failed = failed;
-}
-
-/* As an agent does: later, where the rail has something of that connection under way. Where the
- * last write was refused, one more is needed. */
+/* As an agent does: later, where the rail has something of that connection under way. */
 static kvr_status hang_up(struct party *party, uint32_t rail)
 {
     kvr_ns deadline = kvr_clock_now() + party_step_ns() / 2;
-    kvr_status status = party->fabric.ops->peer_close(party->endpoints[rail], &party->peers[rail]);
+    kvr_status status;
 
-    if (status == KVR_AGAIN)
-        write_once_more(party, rail, deadline);
-    while (status == KVR_AGAIN && kvr_clock_now() < deadline) {
+    do {
         status = party->fabric.ops->peer_close(party->endpoints[rail], &party->peers[rail]);
         if (status == KVR_AGAIN)
             party_step(party);
-    }
+    } while (status == KVR_AGAIN && kvr_clock_now() < deadline);
     return status;
 }
 
