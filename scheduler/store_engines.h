@@ -6,7 +6,7 @@
 
 /* An engine that goes on is stored so often. */
 #define ENGINES_SEEN_NS  ((int64_t)(60 * KVR_S))
-#define ENGINES_KEPT_MAX 100000 /* rows: about 40 MB */
+#define ENGINES_KEPT_MAX 100000 /* rows */
 
 /* The writer's. A rank that was seen before becomes what the report says, if that is of no earlier
  * generation; regions and geometry stay those of the generation's report with most regions. */
