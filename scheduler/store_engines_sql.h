@@ -29,7 +29,7 @@
       "ORDER BY id DESC LIMIT ?5")                                                                 \
     X(SQL_PRUNE_ENGINES, "DELETE FROM engines_seen WHERE id IN (SELECT id FROM engines_seen "      \
                          "WHERE last_ns < ?1 ORDER BY last_ns LIMIT 1000)")                        \
-    X(SQL_BOUND_ENGINES, /* but the ?1 + 1 that were seen last */                                  \
+    X(SQL_BOUND_ENGINES, /* all but the ?1 + 1 that were seen last */                              \
       "DELETE FROM engines_seen WHERE id IN (SELECT id FROM engines_seen WHERE last_ns < "         \
       "(SELECT last_ns FROM engines_seen ORDER BY last_ns DESC LIMIT 1 OFFSET ?1) "                \
       "ORDER BY last_ns LIMIT 1000)")

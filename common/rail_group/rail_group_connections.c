@@ -87,7 +87,7 @@ bool group_link_close(struct kvr_group *group, struct group_link *link)
         status = group->ops->peer_close(link->rail->endpoint, &link->handle);
     if (status == KVR_AGAIN) {
         link->progress_at = group->now; /* others are closed before it is tried again */
-        group_link_rewarm(group, link); /* the provider refused its last write, and needs another */
+        group_link_rewarm(group, link);
         return false;
     }
     group_link_disconnected(link);

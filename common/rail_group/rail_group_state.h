@@ -249,7 +249,8 @@ void group_link_want(struct kvr_group *group, struct group_link *link);
 void group_link_warmed(struct kvr_group *group, struct group_link *link);
 /* A write, which may have been the warm-up, was not copied; the link goes on. */
 void group_link_uncopied(struct kvr_group *group, struct group_link *link, bool warm_up);
-/* A warm link carries another warm-up. */
+/* A warm link carries another warm-up: a connection that refused its last write cannot be closed.
+ */
 void group_link_rewarm(struct kvr_group *group, struct group_link *link);
 /* The link has failed: it is warmed up again only after a while. */
 void group_rewarm_later(struct kvr_group *group, const struct group_link *link);

@@ -1,8 +1,10 @@
 /* One engine, on the public library, that gives its memory back at the worst moments; the test
  * knows from /proc what the agent has mapped.
  *
- *   regions SOCKET PID [spread | beside]    of a prefill-agent and its process; spread: each region
- *                              lies over two allocations of an emulated device; beside: others run
+ *   regions SOCKET PID [spread | beside]    of a prefill-agent and its process
+ *
+ * spread: each region lies over two allocations of an emulated device. beside: other engines of the
+ * same agent run, and this one leaves them their part of its tables.
  *
  * Exit 0: REGION_GONE came once for each region, when nothing of the agent could touch it. */
 #include <poll.h>
@@ -25,7 +27,7 @@
 static struct kvrail *agent;
 static const char *agent_pid;
 static bool spread;
-static bool beside; /* others, which need their part of the agent's tables */
+static bool beside;
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

@@ -34,8 +34,9 @@ static const struct kvr_option options[] = {
      .section = "output",
      .value = "FILE",
      KVR_OPTION_STRING(OPTIONS, html),
-     .help = "Write one page with plots there, without outside parts."},
-    JSON_OUTPUT_OPTION(OPTIONS, NULL, "all figures"),
+     .help = "Write one page with plots of the matched transfers there, without outside parts."},
+    JSON_OUTPUT_OPTION(OPTIONS, NULL,
+                       "all figures and curves, which the Replay page of the dashboard shows,"),
 };
 
 static const struct kvr_command command = {
